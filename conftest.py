@@ -58,6 +58,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="with --cluster=real: of each scenario's parameters an eighth, at least one",
     )
     parser.addoption(
+        "--stored",
+        choices=("v1alpha1", "v1beta1"),
+        default="v1beta1",
+        help="scenarios in the sandbox: the version in which kinds of two versions are stored; v1alpha1: no other is served",
+    )
+    parser.addoption(
         "--record",
         action="store_true",
         help="with --cluster=real: keep what the real API server answers to tests/conformance",

@@ -47,7 +47,7 @@ import pytest
 from pykruise.admission.counts import LiveCounts
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
-from pykruise.kinds import conversions
+from pykruise.kinds import conversions, in_stored_versions
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -87,6 +87,7 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
 )
 from pykruise.kube.resources import DAEMON_SETS as BUILTIN_DAEMON_SETS
+from pykruise.kube.transport import Transport
 from pykruise.manager.roles import roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from pykruise.manager.webhooks import endpoint_of
@@ -104,7 +105,7 @@ from support.daemonsets import Pool, node_pool
 from support.rbac import Authorizer, AuthorizingTransport
 from support.real_webhooks import webhooks_in_thread
 from support.scenario import AdmissionSwitch, PodWatch, Stage, pod_watch
-from support.stored_kinds import storage_with_kinds
+from support.stored_kinds import older_version, storage_with_kinds
 from support.webhooks import GATES, webhook_settings
 from testbed.control_plane import API_SERVER, ControlPlane
 from testbed.images import busybox_image
@@ -264,6 +265,8 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
     is_real = request.config.getoption("--cluster") == "real"
     delay_s = 0.1 if is_real else 0.5  # where it is real, time is dear
     has_all = request.node.get_closest_marker("all_controllers") is not None
+    is_old = request.config.getoption("--stored") == "v1alpha1"
+    served = older_version if is_old else lambda resource: resource
     # Leases say which node is dead; where none dies, renewing them, and heartbeats, are what an hour costs.
     kubelet = KubeletSettings(lease_s=None, heartbeat_s=NEVER_S)
     return ClusterSettings(
@@ -275,7 +278,7 @@ def cluster_settings(request: pytest.FixtureRequest) -> ClusterSettings:
         # What watches do that end and begin again is for the simulation (and tests of caches); here hours pass.
         steady_watches=True,
         controllers=None if has_all else CONTROLLERS,
-        collected=None if has_all else COLLECTED,
+        collected=None if has_all else tuple(map(served, COLLECTED)),
         tracks_fields=has_all,
     )
 
@@ -295,7 +298,8 @@ async def stage(
 ) -> AsyncIterator[Stage]:
     """A scenario's cluster without a manager: the test starts one."""
     if real_plane is None:
-        opened = _sandbox_stage(cluster_settings, rng)
+        is_old = request.config.getoption("--stored") == "v1alpha1"
+        opened = _sandbox_stage(cluster_settings, rng, only="v1alpha1" if is_old else "")
     else:
         switch = request.getfixturevalue("webhook_switch")
         opened = _real_stage(real_plane, real_nodes, cluster_settings, rng, switch)
@@ -343,8 +347,10 @@ def no_right_was_missing(refused: Iterable[str]) -> None:
 
 
 @asynccontextmanager
-async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> AsyncIterator[Stage]:
-    """A cluster of the test's own, with the CRDs and admission in it."""
+async def _sandbox_stage(
+    settings: ClusterSettings, rng: random.Random, *, only: str = ""
+) -> AsyncIterator[Stage]:
+    """A cluster of the test's own, with the CRDs and admission in it. `only`: see `storage_with_kinds`."""
     clock = loop_clock(start=START)
     switch = AdmissionSwitch()
     converting = ConversionFunctions(conversions())
@@ -374,16 +380,17 @@ async def _sandbox_stage(settings: ClusterSettings, rng: random.Random) -> Async
         rng=rng,
         reviewers=switch.over(rules),
         conversions=converting,
-        storage=await storage_with_kinds(START),
+        storage=await storage_with_kinds(START, only=only),
     ) as cluster:
         of_managers: list[AuthorizingTransport] = []
 
-        def manager_transport() -> AuthorizingTransport:
+        def manager_transport() -> Transport:
             of_managers.append(AuthorizingTransport(cluster.transport_for(MANAGER_USER), manager_rights()))
-            return of_managers[-1]
+            return in_stored_versions(of_managers[-1])
 
         # Without managedFields, which tests do not look at and which cost more than all else that they read.
         client = cluster.client_for("kubernetes-admin", user_agent="pykruise")
+        client = client.over(in_stored_versions(client.transport))
         stage = Stage(
             client=client,
             manager_transport=manager_transport,

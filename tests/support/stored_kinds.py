@@ -6,32 +6,52 @@ once in a process, and what was stored then is what every cluster begins with.
 
 import random
 
-from pykruise.kinds import conversions, crds
+import msgspec
+
+from pykruise.kinds import GROUPS, conversions, crds
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.sandbox.apiserver import ApiServer, ConversionFunctions
 from pykruise.sandbox.apiserver.crds import CRD_SHELF
 from pykruise.sandbox.apiserver.storage import MemoryStorage, Stored
 from pykruise.sandbox.local import LocalTransport
 
-_kept: dict[Instant, tuple[list[tuple[str, Stored]], int]] = {}
+_kept: dict[tuple[Instant, str], tuple[list[tuple[str, Stored]], int]] = {}
 
 
-async def storage_with_kinds(start: Instant) -> MemoryStorage:
-    """A new storage with the CRDs, created at `start`, and with nothing else in it."""
-    if start not in _kept:
-        _kept[start] = await _created(start)
-    stored, revision = _kept[start]
+async def storage_with_kinds(start: Instant, *, only: str = "") -> MemoryStorage:
+    """A new storage with the CRDs, created at `start`, and with nothing else in it.
+
+    `only`: the one version that they serve and store, as those of a released OpenKruise (`v1alpha1`).
+    """
+    if (start, only) not in _kept:
+        _kept[start, only] = await _created(start, only)
+    stored, revision = _kept[start, only]
     return MemoryStorage.restored(stored, revision=revision)
 
 
-async def _created(start: Instant) -> tuple[list[tuple[str, Stored]], int]:
+async def _created(start: Instant, only: str) -> tuple[list[tuple[str, Stored]], int]:
     converting = ConversionFunctions(conversions())
     server = ApiServer(clock=lambda: start, rng=random.Random(1), conversions=converting)
     transport = LocalTransport(server, username="admin")
     client = Client(transport, user_agent="pykruise", rng=random.Random(2))
     for crd in crds():
-        await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", with_one_version(crd, only) if only else crd)
     await transport.close()
     return [(CRD_SHELF, stored) for stored in server.storage.scan(CRD_SHELF).items], server.storage.revision
+
+
+def with_one_version(crd: Document, version: str) -> Document:
+    """The CRD as it was before its kind had another version. Advanced StatefulSets had two in every release."""
+    if crd["spec"]["names"]["kind"] == "StatefulSet":
+        return crd
+    versions = [{**one, "storage": True} for one in crd["spec"]["versions"] if one["name"] == version]
+    return {**crd, "spec": {**crd["spec"], "versions": versions}}
+
+
+def older_version(resource: Resource) -> Resource:
+    """The resource in the version that a cluster with `only="v1alpha1"` serves."""
+    is_ours = resource.group in GROUPS and resource.plural != "statefulsets"
+    return msgspec.structs.replace(resource, version="v1alpha1") if is_ours else resource

@@ -190,8 +190,7 @@ def test_the_status_of_v1alpha1_has_maps_where_that_of_v1beta1_has_a_list() -> N
         "updateStatus": {"updatedRevision": "r2", "currentPartitions": {"a": 1, "b": 0}},
     }
     assert "annotations" not in shown["metadata"]
-    back = [{"name": "a", "replicas": 2, "partition": 1}, {"name": "b", "replicas": 0, "partition": 0}]
-    assert to_new(shown)["status"] == {"updatedRevision": "r2", "subsetStatuses": back}
+    assert to_new(shown) == doc
 
 
 def test_numbers_without_an_entry_get_one() -> None:
@@ -204,39 +203,80 @@ def test_a_status_without_subsets_has_no_update_status() -> None:
     assert to_old(document("UnitedDeployment", NEW, status={"replicas": 0}))["status"] == {"replicas": 0}
 
 
-def clone_set_template(strategy: Document) -> Document:
-    return {"template": {"cloneSetTemplate": {"spec": {"updateStrategy": strategy}}}}
+def template_with_spec(spec: Document) -> Document:
+    return {"template": {"cloneSetTemplate": {"spec": spec}}}
+
+
+NESTED = {"type": "RollingUpdate", "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": 2}}
 
 
 @pytest.mark.parametrize(
-    ("flat", "nested"),
+    ("released", "newer"),
     [
+        ({}, {"scaleStrategy": {"enablePVCReuse": True}}),
         (
-            {"type": "InPlaceOnly", "partition": 2, "paused": True},
             {
-                "type": "RollingUpdate",
-                "rollingUpdate": {"podUpdatePolicy": "InPlaceOnly", "partition": 2, "paused": True},
+                "updateStrategy": {"type": "InPlaceOnly", "partition": 2},
+                "scaleStrategy": {"disablePVCReuse": True},
             },
-        ),
-        ({"maxSurge": 1}, {"rollingUpdate": {"maxSurge": 1}}),
-        ({"type": "OnDelete", "maxSurge": 1}, {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}),
-        (
-            {"partition": 3, "rollingUpdate": {"partition": 1, "maxSurge": 2}},
-            {"rollingUpdate": {"partition": 3, "maxSurge": 2}},
+            {"updateStrategy": NESTED, "scaleStrategy": {"enablePVCReuse": False}},
         ),
         (
-            {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
-            {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+            {"updateStrategy": {"maxSurge": 1}},
+            {
+                "updateStrategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdate": {"podUpdatePolicy": "ReCreate", "maxSurge": 1},
+                },
+                "scaleStrategy": {"enablePVCReuse": True},
+            },
         ),
     ],
 )
-def test_a_flat_strategy_in_a_template_becomes_a_nested_one_for_good(
-    flat: Document, nested: Document
+def test_a_clone_set_template_of_a_released_version_is_read_and_shown_as_a_v1alpha1_clone_set(
+    released: Document, newer: Document
 ) -> None:
     """uniteddeployment case 61"""
-    found = to_new(document("UnitedDeployment", OLD, spec=clone_set_template(flat)))
-    assert found == document("UnitedDeployment", NEW, spec=clone_set_template(nested))
-    assert to_old(found)["spec"] == found["spec"]
+    written = document("UnitedDeployment", OLD, spec=template_with_spec(released))
+    found = to_new(written)
+    assert found == document("UnitedDeployment", NEW, spec=template_with_spec(newer))
+    shown = to_old(found)["spec"]["template"]["cloneSetTemplate"]["spec"]
+    assert to_new(to_old(found)) == found
+    for field, value in released.items():
+        assert value.items() <= shown[field].items()
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        {"updateStrategy": NESTED},
+        {"updateStrategy": {"type": "RollingUpdate"}},
+        {"scaleStrategy": {"enablePVCReuse": True}},
+        {"updateStrategy": NESTED, "scaleStrategy": {"enablePVCReuse": False}},
+    ],
+)
+def test_a_clone_set_template_with_v1beta1_fields_is_the_same_in_both_versions(newer: Document) -> None:
+    found = to_new(document("UnitedDeployment", OLD, spec=template_with_spec(newer)))
+    assert found["spec"] == template_with_spec(newer)
+    assert to_old(found)["spec"] == template_with_spec(newer)
+    assert to_new(to_old(found)) == found
+
+
+def test_a_client_that_writes_the_other_dialect_wins() -> None:
+    shown = to_old(
+        to_new(document("UnitedDeployment", OLD, spec=template_with_spec({"updateStrategy": NESTED})))
+    )
+    strategy = shown["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]
+    strategy |= {"type": "InPlaceIfPossible", "partition": 5}
+    found = to_new(shown)
+    changed = found["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]
+    assert changed["rollingUpdate"] == {"podUpdatePolicy": "InPlaceIfPossible", "partition": 5}
+    shown = to_old(found)
+    shown["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]["rollingUpdate"] = {
+        "partition": 7
+    }
+    again = to_new(shown)["spec"]["template"]["cloneSetTemplate"]["spec"]["updateStrategy"]
+    assert again["rollingUpdate"] == {"podUpdatePolicy": "InPlaceIfPossible", "partition": 7}
 
 
 # AdvancedCronJob, BroadcastJob, ImagePullJob, ImageListPullJob, NodeImage

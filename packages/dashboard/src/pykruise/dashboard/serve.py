@@ -26,6 +26,7 @@ from pykruise.dashboard.objects import views_of_all
 from pykruise.dashboard.pages import Around, LivePages
 from pykruise.dashboard.server import LIMITS, About, Server
 from pykruise.dashboard.sessions import Door, LaptopDoor, Sessions, TokenDoor
+from pykruise.kinds import in_stored_versions
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.config import load
@@ -117,7 +118,7 @@ async def dashboard_at(connection: Connection, options: DashboardOptions) -> Asy
     _check(options)
     clock = asyncio.get_running_loop().time
     async with AsyncExitStack() as stack:
-        transport = HttpTransport(connection, user_agent=AGENT)
+        transport = in_stored_versions(HttpTransport(connection, user_agent=AGENT))
         stack.push_async_callback(transport.close)
         client = Client(transport, user_agent=AGENT)
         asking = Client(transport, user_agent=AGENT, retry=RetryPolicy(reads=1, total_s=5.0))

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 import msgspec
 
 from pykruise.dashboard.access import Access, FullAccess, ReviewedAccess, User, post
+from pykruise.kinds import in_stored_versions
 from pykruise.kube.client import Client
 from pykruise.kube.connection import Connection, bearer
 from pykruise.kube.errors import KubeError
@@ -146,7 +147,9 @@ class TokenDoor:
             user=user,
             access=ReviewedAccess(self._client, user, clock=self._clock),
             client=Client(
-                transport, user_agent="pykruise-dashboard", retry=RetryPolicy(reads=1, total_s=5.0)
+                in_stored_versions(transport),
+                user_agent="pykruise-dashboard",
+                retry=RetryPolicy(reads=1, total_s=5.0),
             ),
             is_good=is_good,
             close=transport.close,

@@ -34,8 +34,15 @@ class Renewal:
     """Has `caches`, those that there are at the moment, open their watches again; those of built-in resources are never
     concerned."""
 
-    def __init__(self, caches: Callable[[], Iterable[Cache[Any]]]) -> None:
+    def __init__(
+        self,
+        caches: Callable[[], Iterable[Cache[Any]]],
+        *,
+        before: Callable[[str], object] = lambda group: None,
+    ) -> None:
+        """`before` is called with the API group of the definition each time before watches are opened again."""
         self._caches = caches
+        self._before = before
         self._known: dict[str, tuple[str, int]] = {}
 
     def on_definition(self, change: Change[Any]) -> None:
@@ -48,10 +55,14 @@ class Renewal:
         self._known[new.name] = seen
         if not is_changed:
             return
+        self._renew(new.name)
         loop = asyncio.get_running_loop()
+        for delay_s in AGAIN_S:
+            loop.call_later(delay_s, self._renew, new.name)
+
+    def _renew(self, name: str) -> None:
+        """`name`: of a definition, `clonesets.apps.kruise.io`."""
+        self._before(name.partition(".")[2])
         for cache in self._caches():
-            if f"{cache.resource.plural}.{cache.resource.group}" != new.name:
-                continue
-            cache.watch_anew()
-            for delay_s in AGAIN_S:
-                loop.call_later(delay_s, cache.watch_anew)
+            if f"{cache.resource.plural}.{cache.resource.group}" == name:
+                cache.watch_anew()

@@ -25,7 +25,7 @@ from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Memories, Mirror, Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.rollouts import RolloutMeter
-from pykruise.runtime.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
+from pykruise.runtime.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, UnkeptFields, status_patch
 
 __all__ = [
     "MADE_LATELY_S",
@@ -160,6 +160,7 @@ class Reconciler:
         self._reports_ready = reports_ready and control.standing is not None
         self._rollouts = rollouts
         self._pace = StatusPace(per_second=executor.status_per_s)
+        self._unkept = UnkeptFields()
         self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
 
     async def __call__(self, key: Key) -> float | None:
@@ -340,23 +341,27 @@ class Reconciler:
         self._past_of(owner).owed_since = None
         if status is None:
             return _Report()
+        now = asyncio.get_running_loop().time()
+        wanted = self._unkept.without(status, now=now)
         patch = status_patch(
             owner.resource,
             owner.key,
             uid=owner.uid,
             stored=owner.whole_status if self._reports_ready else owner.stored_status,
-            wanted=status,
+            wanted=wanted,
             resource_version=owner.resource_version if owner.is_guarded else "",
         )
         if patch is None:
             return _Report()
         pace = self._busy_pace if is_busy else self._pace
-        wait_s = pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
+        wait_s = pace.wait_s(owner.key, now=now)
         if wait_s > 0 and not at_once:
             return _Report(due_in_s=wait_s)
         outcome = await self._executor_of(owner.key).execute(_alone(patch))
-        if self._reports_ready and outcome.failure is None:
-            self._look_for_kstatus(owner)
+        if outcome.failure is None:
+            self._look_for_unkept(owner, wanted, now=now)
+            if self._reports_ready:
+                self._look_for_kstatus(owner)
         return _Report(failure=outcome.failure)
 
     def _with_kstatus(
@@ -389,6 +394,12 @@ class Reconciler:
         generation = getattr(self._control.object_of(snapshot), "generation", 0)
         since = unready_since(owner.kstatus)
         self._rollouts.note(owner.key, generation, standing, since=since, now=snapshot.now)
+
+    def _look_for_unkept(self, owner: Owner, wanted: Document, *, now: float) -> None:
+        stored = self._objects.get(owner.key)
+        if stored is not None and stored.uid == owner.uid:
+            kept = owner_of(stored, self._resource, is_shared=owner.is_guarded).whole_status
+            self._unkept.learn(wanted, kept, now=now)
 
     def _look_for_kstatus(self, owner: Owner) -> None:
         """A definition of before may have no place for the conditions: what API servers drop is not written again."""

@@ -8,7 +8,7 @@ is something else to write the status is written now and then; the status of an 
 at once.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -19,7 +19,15 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Patch
 
-__all__ = ["A_MOMENT_S", "BURST", "PER_SECOND", "PER_SECOND_BUSY", "StatusPace", "status_patch"]
+__all__ = [
+    "A_MOMENT_S",
+    "BURST",
+    "PER_SECOND",
+    "PER_SECOND_BUSY",
+    "StatusPace",
+    "UnkeptFields",
+    "status_patch",
+]
 
 BURST = 4
 """Writes that an object may make without waiting."""
@@ -93,3 +101,58 @@ class StatusPace:
     def forget(self, key: Hashable) -> None:
         """Drop what is known of a deleted object."""
         self._buckets.pop(key, None)
+
+
+FORGET_S = 600.0
+"""How long a field that an API server did not keep is left out of statuses: its definition may be replaced."""
+
+_Path = tuple[str, ...]
+"""Names of fields from the status down; items of a list have the name of the list."""
+
+
+class UnkeptFields:
+    """Fields of a kind's status that API servers drop, since the installed definition has no place for them.
+
+    A definition of another release may lack fields that this program writes. Each plan would find the difference again
+    and write it again, so a field that was written and is not there afterwards is left out of what is compared.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[_Path, float] = {}
+
+    def without(self, wanted: dict[str, Any], *, now: float) -> dict[str, Any]:
+        """The status without the fields that are not kept. `now`: seconds of the event loop."""
+        self._until = {path: until for path, until in self._until.items() if until > now}
+        return _without(wanted, frozenset(self._until), ()) if self._until else wanted
+
+    def learn(self, wanted: Mapping[str, Any], stored: Mapping[str, Any], *, now: float) -> None:
+        """`stored`: the status as the API server answered when `wanted` was written."""
+        for path in _missing(wanted, stored, ()):
+            self._until[path] = now + FORGET_S
+
+
+def _without(value: Any, unkept: frozenset[_Path], path: _Path) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without(item, unkept, (*path, name))
+            for name, item in value.items()
+            if (*path, name) not in unkept
+        }
+    if isinstance(value, list):
+        return [_without(item, unkept, path) for item in value]
+    return value
+
+
+def _missing(wanted: Any, stored: Any, path: _Path) -> Iterator[_Path]:
+    """Fields of `wanted` that `stored` has nowhere. Lists of equal length are compared item by item."""
+    if isinstance(wanted, Mapping) and isinstance(stored, Mapping):
+        for name, item in wanted.items():
+            if item is None:
+                continue
+            if name not in stored:
+                yield (*path, name)
+            else:
+                yield from _missing(item, stored[name], (*path, name))
+    elif isinstance(wanted, list) and isinstance(stored, list) and len(wanted) == len(stored):
+        for item, kept in zip(wanted, stored, strict=True):
+            yield from _missing(item, kept, path)

@@ -36,6 +36,7 @@ from pykruise.admission.configurations import (
 )
 from pykruise.admission.match_conditions import conditions_due, widest_conditions, with_conditions
 from pykruise.admission.pods.chain import CONDITION
+from pykruise.kinds import GROUPS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cel import Interests
 from pykruise.kube.clock import Instant
@@ -70,8 +71,6 @@ HOLD_S: Final = 300.0
 QUIET_S: Final = 120.0
 """How long nothing changes before conditions are narrowed. Above API servers' request timeout (60 s unless set
 otherwise), within which they store what was reviewed: nothing is narrowed between the two."""
-
-_GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
 
 
 # ── what is observed ─────────────────────────────────────────────────────────
@@ -112,7 +111,7 @@ def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
         group=spec.group,
         kind=spec.names.kind,
         versions=len(spec.versions),
-        conversion=spec.conversion if spec.group in _GROUPS else None,
+        conversion=spec.conversion if spec.group in GROUPS else None,
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from pykruise.cli.errors import CommandError
+from pykruise.kinds import in_stored_versions
 from pykruise.kinds.gates import GateError, parse
 from pykruise.kube.client import Client
 from pykruise.kube.config import load
@@ -68,7 +69,7 @@ async def check_uninstall(*, kubeconfig: Path | None, context: str | None) -> No
     """Print what would be lost. Raises CommandError when that is anything, or cannot be known."""
     transport = HttpTransport(await load(kubeconfig, context=context))
     try:
-        losses = await what_would_be_lost(Client(transport))
+        losses = await what_would_be_lost(Client(in_stored_versions(transport)))
     except ApiError as error:
         raise CommandError(f"what would be lost is unknown: {error}") from error
     finally:

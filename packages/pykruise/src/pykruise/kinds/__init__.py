@@ -21,9 +21,14 @@ from pykruise.kube.conversion import Conversion, Conversions
 from pykruise.kube.crds import structural_schema
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import Resource
+from pykruise.kube.stored_versions import StoredVersionTransport
+from pykruise.kube.transport import Transport
 from pykruise.plans.kind import Kind
 
-__all__ = ["conversions", "crds", "crds_of", "find", "kinds", "named"]
+__all__ = ["GROUPS", "conversions", "crds", "crds_of", "find", "in_stored_versions", "kinds", "named"]
+
+GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
+"""API groups of the kinds."""
 
 
 def kinds() -> Sequence[Kind]:
@@ -117,3 +122,8 @@ class _Table(Mapping[tuple[str, str], Conversion]):
 
 
 _TABLE: Final = _Table()
+
+
+def in_stored_versions(transport: Transport) -> StoredVersionTransport:
+    """The transport for programs that know the hub versions alone, on a cluster that may store older ones."""
+    return StoredVersionTransport(transport, _TABLE, groups=GROUPS)

@@ -86,7 +86,10 @@ class Manager:
         pace: Pace | None = None,
         oversees: bool = True,
         span: Span = NO_SPANS,
+        before_renewal: Callable[[str], object] = lambda group: None,
     ) -> None:
+        """`before_renewal`: called with the API group of a definition that changed, before its objects are read
+        again."""
         rng = rng or random.Random()
         self.settings = settings = settings or Settings()
         self._kinds = tuple(
@@ -128,7 +131,9 @@ class Manager:
             timeout_s=settings.cache_sync_timeout_s,
         )
         self._definitions = definitions_of(self._operator.client, clock=clock, rng=rng)
-        self._definitions.subscribe(Renewal(lambda: self._sources.caches).on_definition)
+        self._definitions.subscribe(
+            Renewal(lambda: self._sources.caches, before=before_renewal).on_definition
+        )
         self._stop = asyncio.Event()
 
     @property

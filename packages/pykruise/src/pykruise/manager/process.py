@@ -23,6 +23,7 @@ import msgspec
 import orjson
 from prometheus_client.registry import CollectorRegistry
 
+from pykruise.kinds import in_stored_versions
 from pykruise.kube.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.connection import Connection
@@ -69,7 +70,8 @@ async def run_process(connection: Connection, settings: Settings) -> None:
         stack.push_async_callback(transport.close)
         metered = MeteredTransport(transport)
         rng = random.Random()
-        client = Client(metered, user_agent=USER_AGENT, rng=rng)
+        stored = in_stored_versions(metered)
+        client = Client(stored, user_agent=USER_AGENT, rng=rng)
         settings = await _fitted(client, settings)
         for note in settings.notes:
             _log.warning("%s", note)
@@ -100,6 +102,7 @@ async def run_process(connection: Connection, settings: Settings) -> None:
             freeze_heap=True,
             pace=AT_LEISURE,
             span=spans_from(os.environ),
+            before_renewal=stored.versions.forget,
         )
         metrics = registry(manager, metered, host=urlsplit(connection.server).netloc)
         if webhooks is not None:

@@ -24,6 +24,7 @@ from pykruise.kube.quantities import Quantity, format_quantity
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash, RevisionName, revision_name, short_hash
+from pykruise.pods.template_defaults import with_claim_defaults, with_defaults
 
 __all__ = [
     "Candidate",
@@ -37,7 +38,10 @@ __all__ = [
     "revision_data",
     "revision_hash",
     "sorted_revisions",
+    "template_essence",
     "to_truncate",
+    "typed_claim",
+    "typed_form",
 ]
 
 
@@ -54,6 +58,8 @@ class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     controller_uid: str = ""
+    controller_version: str = ""
+    """The version in its owner reference, `v1alpha1`: that of the owner by which its data was written."""
     is_deleting: bool = False
     template: Document
     """The pod template, without the `$patch` directive. Of a SidecarSet: the fields of its spec."""
@@ -217,8 +223,39 @@ def _amount(value: Any) -> Any:
 
 
 def meaning(template: Mapping[str, Any]) -> bytes:
-    """Equal for templates that mean the same, with any writer."""
-    return canonical(_essence(typed_form(template)))
+    """Equal for templates that mean the same, with any writer.
+
+    A template and the same template with the defaults that webhooks write into it mean the same.
+    """
+    return canonical(template_essence(template))
+
+
+def template_essence(template: Mapping[str, Any]) -> Document:
+    """What `meaning` is the text of: defaults spelled out, and without what says nothing."""
+    found: Document = _essence(typed_form(_with_defaults(template)))
+    return found
+
+
+def _with_defaults(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The template with its defaults, where it has the shape of one (a SidecarSet's revision has not)."""
+    if not isinstance(template.get("spec"), Mapping):
+        return template
+    try:
+        return with_defaults(template)
+    except (AttributeError, TypeError, ValueError):
+        return template  # a stored part of a wrong type: reported by who reads it, and compared as it is
+
+
+def typed_claim(claim: Any) -> Any:
+    """A volumeClaimTemplate as a typed Go client writes it."""
+    if not isinstance(claim, Mapping):
+        return claim
+    found: Document = _typed_object(with_claim_defaults(claim), "")
+    found["metadata"] = {"creationTimestamp": None, **(found.get("metadata") or {})}
+    spec: Document = dict(found.get("spec") or {})
+    found["spec"] = {**spec, "resources": spec.get("resources") or {}}
+    found["status"] = found.get("status") or {}
+    return found
 
 
 def _essence(value: Any, field: str = "") -> Any:
@@ -260,6 +297,7 @@ def candidate(template: Mapping[str, Any]) -> Candidate:
 
 class _Owner(msgspec.Struct, rename="camel"):
     uid: str = ""
+    api_version: str = ""
     controller: bool | None = None
 
 
@@ -292,6 +330,7 @@ def project_revision(raw: bytes | msgspec.Raw) -> RevisionView:
     stored = _decode(raw)
     meta = stored.metadata
     template = _template_of(stored.data)
+    controller = next((owner for owner in meta.owner_references or () if owner.controller), _Owner())
     return RevisionView(
         namespace=meta.namespace,
         name=meta.name,
@@ -301,7 +340,8 @@ def project_revision(raw: bytes | msgspec.Raw) -> RevisionView:
         created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else None,
         labels=meta.labels or {},
         annotations=meta.annotations or {},
-        controller_uid=next((owner.uid for owner in meta.owner_references or () if owner.controller), ""),
+        controller_uid=controller.uid,
+        controller_version=controller.api_version.rpartition("/")[2],
         is_deleting=meta.deletion_timestamp is not None,
         template=template,
         meaning=meaning(template),

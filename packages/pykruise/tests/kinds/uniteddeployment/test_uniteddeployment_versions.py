@@ -10,6 +10,7 @@ CLONE_SET: Document = {
     "properties": {
         "replicas": {"type": "integer"},
         "updateStrategy": {"properties": {"type": {}, "rollingUpdate": {"properties": ROLLING}}},
+        "scaleStrategy": {"properties": {"enablePVCReuse": {"type": "boolean", "default": False}}},
     }
 }
 STATEFUL_SET: Document = {"properties": {"replicas": {"type": "integer"}}}
@@ -39,5 +40,9 @@ def test_templates_have_the_schemas_of_their_workloads_and_the_older_takes_a_fla
     found = old[clone_set]["properties"]
     strategy = found["updateStrategy"]["properties"]
     nested = CLONE_SET["properties"]["updateStrategy"]["properties"]
-    assert {**found, "updateStrategy": CLONE_SET["properties"]["updateStrategy"]} == CLONE_SET["properties"]
+    differing = {name: CLONE_SET["properties"][name] for name in ("updateStrategy", "scaleStrategy")}
+    assert {**found, **differing} == CLONE_SET["properties"]
+    scale = found["scaleStrategy"]["properties"]
+    assert scale.keys() == {*CLONE_SET["properties"]["scaleStrategy"]["properties"], "disablePVCReuse"}
+    assert not any("default" in field for field in scale.values())
     assert strategy == {**nested, **{field: ROLLING[field] for field in FLAT_FIELDS}}

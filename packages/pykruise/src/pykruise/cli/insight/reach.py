@@ -6,6 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Final
 
+from pykruise.kinds import in_stored_versions
 from pykruise.kube.client import Client
 from pykruise.kube.config import Overrides, load
 from pykruise.kube.http import HttpTransport
@@ -59,6 +60,9 @@ async def reached(
     if trace is not None:
         transport = Traced(transport, trace)
     try:
-        yield Client(transport, retry=RetryPolicy(reads=1, total_s=5.0)), connection.namespace
+        yield (
+            Client(in_stored_versions(transport), retry=RetryPolicy(reads=1, total_s=5.0)),
+            connection.namespace,
+        )
     finally:
         await transport.close()

@@ -15,8 +15,8 @@ import orjson
 
 from pykruise.kinds.uniteddeployment.types import Subset
 from pykruise.kinds.uniteddeployment.workloads import (
-    ADVANCED_STATEFUL_SET,
     CLONE_SET,
+    DEFAULT_UNAVAILABLE,
     DEPLOYMENT,
     PATCH_ANNOTATION,
     REVISION_LABEL,
@@ -47,14 +47,6 @@ _SUFFIX: Final = 5
 _LONGEST_PREFIX: Final = 253 - _SUFFIX
 
 _ROLLING: Final = ("", "RollingUpdate")
-
-_DEFAULT_UNAVAILABLE: Final[Mapping[str, Any]] = {
-    STATEFUL_SET: None,
-    ADVANCED_STATEFUL_SET: 1,
-    CLONE_SET: "20%",
-    DEPLOYMENT: "25%",
-}
-"""What maxUnavailable is where the template says nothing. Rule: the kinds' own defaults."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,7 +228,7 @@ def _numbers(workload: SubsetWorkload, wanted: Wanted) -> Document | None:
     if partition is not None and partition != wanted.partition:
         block["partition"] = wanted.partition
     stored, kept = _max_unavailable_of(workload.template, workload.spec)
-    default = _DEFAULT_UNAVAILABLE[workload.template]
+    default = DEFAULT_UNAVAILABLE[workload.template]
     if kept and wanted.max_unavailable is not None and stored != wanted.max_unavailable:
         block["maxUnavailable"] = wanted.max_unavailable
     elif kept and wanted.max_unavailable is None and wanted.restores_max_unavailable:

@@ -1,24 +1,39 @@
 """UnitedDeployments between v1alpha1 and v1beta1.
 
-The status of v1alpha1 has maps by subset where that of v1beta1 has a list. A CloneSet template of v1alpha1 may
-have the flat update strategy of older CloneSets: it becomes the nested one for good. A flat field goes before
-the nested one of the same name, because in what is read there are only nested ones: a flat one has just been
-written.
+The status of v1alpha1 has maps by subset where that of v1beta1 has a list. A CloneSet template of v1alpha1 comes in two
+dialects, and the annotation `DIALECT` tells which one an object speaks:
+
+- released versions of OpenKruise (up to 1.8) have the whole spec of a v1alpha1 CloneSet there: a flat update strategy,
+  and `disablePVCReuse`, so that claims are reused where the template says nothing;
+- OpenKruise's way to 2.0 has the spec of a v1beta1 CloneSet there, in both versions of the UnitedDeployment.
+
+Without the annotation the released dialect counts. A document that mixes both was written by a client over the other
+dialect; the fields of the dialect that the object did not speak are the new ones, and decide.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kube.conversion import Conversion, section
+from pykruise.kube.conversion import Conversion, annotate, section
 from pykruise.kube.documents import Document
-from pykruise.pods import flat_strategy
+from pykruise.pods import cloneset_versions, flat_strategy
 
-__all__ = ["CONVERSION"]
+__all__ = ["CONVERSION", "DIALECT", "speaks_newer_dialect", "template_to_hub", "template_to_spoke"]
+
+DIALECT: Final = "pykruise.io/clone-set-template"
+"""Annotation of a UnitedDeployment whose v1alpha1 form has v1beta1's spec in its CloneSet template."""
+
+_NEWER: Final = "v1beta1"
+
+_NEWER_SCALE_FIELDS: Final = ("enablePVCReuse", "excludePreparingDelete")
 
 
 def to_hub(doc: Document) -> Document:
     """v1alpha1 as v1beta1."""
     normalize(doc)
+    if not _is_newer(doc):
+        template_to_hub(section(doc, "spec", "template") or {})
     status = section(doc, "status")
     if status is None:
         return doc
@@ -35,9 +50,14 @@ def to_hub(doc: Document) -> Document:
 
 def to_spoke(doc: Document) -> Document:
     """v1beta1 as v1alpha1."""
-    status = section(doc, "status")
-    if status is None:
-        return doc
+    if not _is_newer(doc):
+        template_to_spoke(section(doc, "spec", "template") or {})
+    if (status := section(doc, "status")) is not None:
+        _status_to_spoke(status)
+    return doc
+
+
+def _status_to_spoke(status: Document) -> None:
     revision = status.pop("updatedRevision", None)
     entries = _named(status)
     if entries:
@@ -47,21 +67,88 @@ def to_spoke(doc: Document) -> Document:
         if entries:
             update["currentPartitions"] = {entry["name"]: _number(entry, "partition") for entry in entries}
         status["updateStatus"] = update
-    return doc
 
 
 def normalize(doc: Document) -> Document:
-    """A flat update strategy of a CloneSet template as a nested one."""
-    strategy = section(doc, "spec", "template", "cloneSetTemplate", "spec", "updateStrategy")
-    if strategy is None or not isinstance(strategy.get("rollingUpdate") or {}, dict):
+    """A v1alpha1 document whose CloneSet template speaks one dialect; other documents as they are."""
+    spec = section(doc, "spec", "template", "cloneSetTemplate", "spec")
+    if spec is None or doc.get("apiVersion") != f"{UNITED_DEPLOYMENTS.group}/v1alpha1":
         return doc
-    flat: Document = {field: strategy.pop(field) for field in flat_strategy.FLAT_FIELDS if field in strategy}
-    if strategy.get("type") in flat_strategy.POLICIES:
-        flat["podUpdatePolicy"] = strategy["type"]
-        strategy["type"] = "RollingUpdate"
-    if flat:
-        strategy["rollingUpdate"] = {**(strategy.get("rollingUpdate") or {}), **flat}
+    was_newer, released, newer = _is_newer(doc), _speaks_released(spec), _speaks_newer(spec)
+    if newer and not was_newer:
+        _make_newer(spec, released_first=False)
+        annotate(doc, DIALECT, _NEWER)
+    elif released and was_newer:
+        _make_newer(spec, released_first=True)
+        cloneset_versions.to_spoke({"spec": spec})
+        annotate(doc, DIALECT, None)
     return doc
+
+
+def template_to_hub(template: Document) -> Document:
+    """`spec.template` of a released v1alpha1 UnitedDeployment as that of a v1beta1 one; changes what it is given.
+
+    A template that has v1beta1's fields stays as it is.
+    """
+    clone_set = section(template, "cloneSetTemplate")
+    if clone_set is not None and not _speaks_newer(section(clone_set, "spec") or {}):
+        cloneset_versions.to_hub(clone_set)
+    return template
+
+
+def template_to_spoke(template: Document) -> Document:
+    """`spec.template` of a v1beta1 UnitedDeployment as that of a released v1alpha1 one; changes what it is given."""
+    if (clone_set := section(template, "cloneSetTemplate")) is not None:
+        cloneset_versions.to_spoke(clone_set)
+    return template
+
+
+def speaks_newer_dialect(annotations: Mapping[str, str]) -> bool:
+    """Whether the v1alpha1 form of the object with these annotations has v1beta1's spec in its CloneSet template."""
+    return annotations.get(DIALECT) == _NEWER
+
+
+def _is_newer(doc: Document) -> bool:
+    return speaks_newer_dialect(section(doc, "metadata", "annotations") or {})
+
+
+def _speaks_released(spec: Document) -> bool:
+    strategy = section(spec, "updateStrategy") or {}
+    return (
+        strategy.get("type") in flat_strategy.POLICIES
+        or any(field in strategy for field in flat_strategy.FLAT_FIELDS)
+        or "disablePVCReuse" in (section(spec, "scaleStrategy") or {})
+    )
+
+
+def _speaks_newer(spec: Document) -> bool:
+    strategy, scale = section(spec, "updateStrategy") or {}, section(spec, "scaleStrategy") or {}
+    return (
+        isinstance(strategy.get("rollingUpdate"), dict)
+        or strategy.get("type") == "RollingUpdate"
+        or any(field in scale for field in _NEWER_SCALE_FIELDS)
+    )
+
+
+def _make_newer(spec: Document, *, released_first: bool) -> None:
+    """Fields of both dialects in the newer one. `released_first`: where both say something, the released ones count."""
+    strategy = section(spec, "updateStrategy")
+    if strategy is not None:
+        flat: Document = {
+            field: strategy.pop(field) for field in flat_strategy.FLAT_FIELDS if field in strategy
+        }
+        if strategy.get("type") in flat_strategy.POLICIES:
+            flat["podUpdatePolicy"] = strategy["type"]
+            strategy["type"] = "RollingUpdate"
+        nested = section(strategy, "rollingUpdate") or {}
+        merged = {**nested, **flat} if released_first else {**flat, **nested}
+        if merged or flat:
+            strategy["rollingUpdate"] = merged
+    scale = section(spec, "scaleStrategy")
+    if scale is not None and "disablePVCReuse" in scale:
+        reuses = scale.pop("disablePVCReuse") is not True
+        if released_first or "enablePVCReuse" not in scale:
+            scale["enablePVCReuse"] = reuses
 
 
 def _named(status: Document) -> list[Document]:
@@ -78,7 +165,8 @@ def _number(entry: Document, field: str) -> Any:
 
 
 def _fill_in(status: Document, field: str, numbers: Any) -> None:
-    """Put numbers by subset into the entries of the subsets, making entries that are missing."""
+    """Put numbers by subset into the entries of the subsets, making entries that are missing. An entry says 0 by
+    absence."""
     if not isinstance(numbers, dict) or not numbers:
         return
     if not isinstance(status.get("subsetStatuses") or [], list):
@@ -87,7 +175,7 @@ def _fill_in(status: Document, field: str, numbers: Any) -> None:
     missing = {name: {"name": name} for name in sorted(numbers) if name not in entries}
     status["subsetStatuses"] = [*(status.get("subsetStatuses") or []), *missing.values()]
     for name, entry in (entries | missing).items():
-        if name in numbers:
+        if name in numbers and (numbers[name] or field in entry):
             entry[field] = numbers[name]
 
 

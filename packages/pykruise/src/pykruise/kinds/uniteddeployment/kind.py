@@ -45,7 +45,7 @@ _STATEFUL_SET: Final = "spec.template.advancedStatefulSetTemplate.spec"
 def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     """The specs of its templates have the schemas of the v1beta1 workloads."""
     clone_set, stateful_set = schema_of("CloneSet"), schema_of("StatefulSet")
-    old = {_CLONE_SET: _with_flat_strategy(clone_set), _STATEFUL_SET: stateful_set}
+    old = {_CLONE_SET: _with_released_fields(clone_set), _STATEFUL_SET: stateful_set}
     new = {_CLONE_SET: clone_set, _STATEFUL_SET: stateful_set}
     shown: dict[str, Any] = {"columns": _COLUMNS, "scale": ScalePaths()}
     return (
@@ -54,13 +54,28 @@ def _versions(schema_of: SpecSchema) -> tuple[Version, ...]:
     )
 
 
-def _with_flat_strategy(spec: Document) -> Document:
-    """The schema of a CloneSet spec whose update strategy has the settings on its own level too."""
+_DISABLES_REUSE: Final[Document] = {
+    "description": "Whether a pod that is created again gets new PVCs instead of those of the pod before.",
+    "type": "boolean",
+}
+
+
+def _with_released_fields(spec: Document) -> Document:
+    """The schema of a CloneSet spec that takes the fields of v1alpha1 CloneSets too.
+
+    No default is written into it: what a v1alpha1 template leaves out means what it means to a v1alpha1 CloneSet.
+    """
     strategy = spec["properties"]["updateStrategy"]
     rolling = strategy["properties"]["rollingUpdate"]["properties"]
     flat = {field: rolling[field] for field in FLAT_FIELDS}
     strategy = {**strategy, "properties": {**strategy["properties"], **flat}}
-    return {**spec, "properties": {**spec["properties"], "updateStrategy": strategy}}
+    scale = spec["properties"]["scaleStrategy"]
+    fields = {
+        name: {key: part for key, part in field.items() if key != "default"}
+        for name, field in scale["properties"].items()
+    }
+    scale = {**scale, "properties": {**fields, "disablePVCReuse": _DISABLES_REUSE}}
+    return {**spec, "properties": {**spec["properties"], "updateStrategy": strategy, "scaleStrategy": scale}}
 
 
 KIND = Kind(

@@ -455,12 +455,11 @@ class _Planning:
 def _choose(snapshot: Snapshot) -> UpdateChoice:
     """The revision of the template. Labels are those of the template and of the selector, by which it is found."""
     united = snapshot.united
-    assert united.candidate is not None
     assert united.spec is not None
     metadata = united.workload.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), **(united.spec.selector.match_labels or {})}
     return choose_update(
-        united.candidate,
+        united.wanted_revision,
         snapshot.revisions.own,
         owner=united.name,
         collision_count=united.status.collision_count or 0,
@@ -472,7 +471,9 @@ def _choose(snapshot: Snapshot) -> UpdateChoice:
             namespace=united.namespace,
             labels=labels,
             annotations={},
-            owner=united.reference_as(UNITED_DEPLOYMENTS),
+            owner=united.reference_as(
+                msgspec.structs.replace(UNITED_DEPLOYMENTS, version=united.data_version)
+            ),
         ),
         annotations={},
     )

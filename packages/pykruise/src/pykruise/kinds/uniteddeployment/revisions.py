@@ -4,7 +4,10 @@ spec.template ──▶ candidate_of() ──▶ Candidate        stored Control
 
 Pure. The whole of the workload's template is kept: a change of its strategy is a new revision too. As with all
 revisions (pods/revisions.py), templates are the same when they mean the same, and the bytes are those of a manager
-written in Go.
+written in Go: of the release whose version of UnitedDeployments the cluster stores. The owner reference of a revision
+tells in which version its data is.
+
+What one release writes and another leaves out (the defaults of a definition or a webhook) makes no other revision.
 """
 
 from collections.abc import Mapping
@@ -12,21 +15,34 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.kinds.uniteddeployment.conversion import template_to_hub, template_to_spoke
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import (
     ADVANCED_STATEFUL_SET,
     CLONE_SET,
+    DEFAULT_UNAVAILABLE,
     DEPLOYMENT,
     STATEFUL_SET,
     TEMPLATES,
 )
-from pykruise.kube.documents import Document
+from pykruise.kube.documents import Document, canonical, deep_copy
 from pykruise.kube.go_text import go_json
-from pykruise.pods.revisions import Candidate, RevisionView, meaning, typed_form
+from pykruise.pods.revisions import Candidate, RevisionView, template_essence, typed_claim, typed_form
 
 __all__ = ["as_own", "candidate_of"]
 
-_ABSENT_WHEN_EMPTY: Final = frozenset({"minReadySeconds", "paused", "podManagementPolicy", "serviceName"})
-"""Fields of a workload's spec that say nothing when they are 0, false or empty."""
+_ZERO_IS_ABSENT: Final = frozenset({"gracePeriodSeconds", "minReadySeconds"})
+_FALSE_IS_ABSENT: Final = frozenset(
+    {"disablePVCReuse", "enablePVCReuse", "excludePreparingDelete", "markPodNotReady", "paused"}
+)
+_EMPTY_TEXT_IS_ABSENT: Final = frozenset(
+    {"podManagementPolicy", "podUpdatePolicy", "serviceName", "type", "whenDeleted", "whenScaled"}
+)
+"""Fields of the specs of workloads, outside of pod templates, that Go types leave out when they are 0, false or empty
+(`omitempty` on a value that is no pointer)."""
+
+_POINTERS: Final = frozenset({("rollingUpdate", "minReadySeconds")})
+"""Fields of these names that are pointers, by the field that they are in: 0 stays."""
 
 _ALWAYS: Final[Mapping[str, Document]] = {
     STATEFUL_SET: {"serviceName": "", "updateStrategy": {}},
@@ -36,44 +52,119 @@ _ALWAYS: Final[Mapping[str, Document]] = {
 }
 """What a typed Go client writes in any case."""
 
+_DEFAULTS: Final[Mapping[str, Document]] = {
+    CLONE_SET: {
+        "updateStrategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {
+                "podUpdatePolicy": "ReCreate",
+                "partition": 0,
+                "maxUnavailable": DEFAULT_UNAVAILABLE[CLONE_SET],
+                "maxSurge": 0,
+            },
+        }
+    }
+}
+"""What conversion or a webhook spells out: a template with it means what one without it means."""
 
-def candidate_of(template: Mapping[str, Any]) -> Candidate:
-    """The revision that `spec.template` would be stored as."""
+_POD_TEMPLATE: Final = "template"
+_CLAIMS: Final = "volumeClaimTemplates"
+
+
+def candidate_of(template: Mapping[str, Any], *, version: str = UNITED_DEPLOYMENTS.version) -> Candidate:
+    """The revision that `spec.template` (of the hub version) would be stored as, where UnitedDeployments are stored in
+    `version`."""
     plain = {name: value for name, value in template.items() if name != "$patch"}
-    typed = {name: _typed(name, value) for name, value in plain.items() if value is not None}
+    written = plain if version == UNITED_DEPLOYMENTS.version else template_to_spoke(deep_copy(plain))
+    typed = {name: _typed(name, value) for name, value in written.items() if value is not None}
     data = go_json({"spec": {"template": {**typed, "$patch": "replace"}}}, sort_keys=True).encode()
     return Candidate(template=plain, data=data, meaning=_meaning(plain))
 
 
 def as_own(revision: RevisionView) -> RevisionView:
-    """A stored revision of a UnitedDeployment, comparable with a candidate."""
-    return msgspec.structs.replace(revision, meaning=_meaning(revision.template))
+    """A stored revision of a UnitedDeployment, comparable with a candidate: its template in the hub version."""
+    template = revision.template
+    if revision.controller_version not in ("", UNITED_DEPLOYMENTS.version):
+        template = template_to_hub(deep_copy(template))
+    return msgspec.structs.replace(revision, template=template, meaning=_meaning(template))
 
 
 def _meaning(template: Mapping[str, Any]) -> bytes:
-    plain = {name: _plain(value) for name, value in template.items() if isinstance(value, Mapping)}
-    return meaning(plain)
+    """Equal for templates that mean the same, whichever release and version wrote them."""
+    found = {}
+    for name, value in template.items():
+        if isinstance(value, Mapping):
+            typed = _typed(name, value)
+            spec = typed.get("spec") or {}
+            pods = spec.pop(_POD_TEMPLATE, None)
+            spec = _without_defaults(spec, _DEFAULTS.get(name, {}))
+            found[name] = {**typed, "spec": _without_empty(spec), _POD_TEMPLATE: template_essence(pods or {})}
+    return canonical(found)
+
+
+def _without_defaults(value: Document, defaults: Mapping[str, Any]) -> Document:
+    kept: Document = {}
+    for name, item in value.items():
+        default = defaults.get(name)
+        if isinstance(item, Mapping) and isinstance(default, Mapping):
+            kept[name] = _without_defaults(dict(item), default)
+        elif default is None or item != default:
+            kept[name] = item
+    return kept
+
+
+def _without_empty(value: Any) -> Any:
+    """Without nulls, empty objects and empty lists."""
+    if isinstance(value, Mapping):
+        kept = {name: _without_empty(item) for name, item in value.items()}
+        return {name: item for name, item in kept.items() if item not in (None, {}, [])}
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value]
+    return value
 
 
 def _typed(name: str, template: Mapping[str, Any]) -> Document:
     if name not in TEMPLATES:
         return dict(template)
-    spec = _plain(template).get("spec") or {}
+    given = template.get("spec")
+    spec: Document = {}
+    for field, value in (given if isinstance(given, Mapping) else {}).items():
+        if field == _CLAIMS and isinstance(value, list):
+            if value:
+                spec[field] = [typed_claim(claim) for claim in value]
+        elif field not in (_POD_TEMPLATE, "selector") and not _is_absent(value, field, ""):
+            spec[field] = _typed_value(value, field)
+        elif field == "selector":
+            spec[field] = value
     found = {"selector": None, **_ALWAYS[name], **spec}
-    found["template"] = typed_form(spec.get("template") or {})
+    found[_POD_TEMPLATE] = typed_form((given or {}).get(_POD_TEMPLATE) or {})
     metadata = template.get("metadata") or {}
     return {"metadata": {"creationTimestamp": None, **_present(metadata)}, "spec": found}
 
 
-def _plain(template: Mapping[str, Any]) -> Document:
-    """Without fields of the workload's spec that say nothing."""
-    given = template.get("spec")
-    spec = {
-        name: value
-        for name, value in (given if isinstance(given, Mapping) else {}).items()
-        if value is not None and (value or name not in _ABSENT_WHEN_EMPTY)
-    }
-    return {**template, "spec": spec}
+def _typed_value(value: Any, field: str) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            name: _typed_value(item, name)
+            for name, item in value.items()
+            if not _is_absent(item, name, field)
+        }
+    if isinstance(value, list):
+        return [_typed_value(item, field) for item in value]
+    return value
+
+
+def _is_absent(value: Any, field: str, parent: str) -> bool:
+    """Whether a Go type leaves the field out."""
+    if value is None or value == [] or (value == {} and field in ("labelsHandler", "matchLabels")):
+        return True
+    if (parent, field) in _POINTERS:
+        return False
+    return (
+        (value is False and field in _FALSE_IS_ABSENT)
+        or (value == 0 and value is not False and field in _ZERO_IS_ABSENT)
+        or (value == "" and field in _EMPTY_TEXT_IS_ABSENT)
+    )
 
 
 def _present(metadata: Mapping[str, Any]) -> Document:

@@ -14,6 +14,7 @@ import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import Mode
 from pykruise.kinds.uniteddeployment.building import workload_name
+from pykruise.kinds.uniteddeployment.conversion import speaks_newer_dialect
 from pykruise.kinds.uniteddeployment.revisions import as_own, candidate_of
 from pykruise.kinds.uniteddeployment.types import (
     UNITED_DEPLOYMENTS,
@@ -32,12 +33,13 @@ from pykruise.kinds.uniteddeployment.workloads import (
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
+from pykruise.kube.stored_versions import stored_version_of
 from pykruise.plans.targets import REPLICA_SET, TARGET_VIEWS
 from pykruise.plans.views import POD_VIEWS
 from pykruise.plans.workloads import revisions_around
 from pykruise.pods.open_parts import CLAIMS, POD_TEMPLATE, Parts
 from pykruise.pods.open_parts import read_spec as read_open
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.revisions import Candidate, RevisionView
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import OwnRevisions, Projector, WorkloadView, sort_out
@@ -87,6 +89,20 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
     spec: UnitedDeploymentSpec | None
     """None: it cannot be read; `problem` says why."""
     status: UnitedDeploymentStatus = UnitedDeploymentStatus()
+
+    @property
+    def data_version(self) -> str:
+        """The version in which its revisions are written: the stored one, with a template of the released dialect."""
+        stored = stored_version_of(self.annotations, hub=UNITED_DEPLOYMENTS.version)
+        return UNITED_DEPLOYMENTS.version if speaks_newer_dialect(self.annotations) else stored
+
+    @property
+    def wanted_revision(self) -> Candidate:
+        """The revision that `spec.template` is stored as, in its `data_version`."""
+        if self.data_version != UNITED_DEPLOYMENTS.version:
+            return candidate_of(given_templates(self._readable), version=self.data_version)
+        assert self.candidate is not None
+        return self.candidate
 
     @property
     def template(self) -> str:

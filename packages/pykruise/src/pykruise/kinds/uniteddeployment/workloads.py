@@ -6,7 +6,7 @@ Pure. The spec is kept of those that say their subset; of all others only whose 
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -64,6 +64,14 @@ TEMPLATES: Final[Mapping[str, Resource]] = {
 TEMPLATE_OF: Final[Mapping[GroupKind, str]] = {
     GroupKind(resource.group, resource.kind): name for name, resource in TEMPLATES.items()
 }
+
+DEFAULT_UNAVAILABLE: Final[Mapping[str, Any]] = {
+    STATEFUL_SET: None,
+    ADVANCED_STATEFUL_SET: 1,
+    CLONE_SET: "20%",
+    DEPLOYMENT: "25%",
+}
+"""What maxUnavailable is where the template says nothing. Rule: the kinds' own defaults."""
 
 
 class SubsetWorkload(msgspec.Struct, frozen=True, kw_only=True):

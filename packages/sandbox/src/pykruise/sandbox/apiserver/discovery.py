@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
+from pykruise.kube.stored_versions import storage_version_hash
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Subresource
 from pykruise.sandbox.version import VERSION
 
@@ -105,6 +106,9 @@ def _resource(entry: CatalogEntry) -> Document:
         doc["shortNames"] = list(entry.short_names)
     if entry.categories:
         doc["categories"] = list(entry.categories)
+    if entry.is_custom:
+        own = entry.resource
+        doc["storageVersionHash"] = storage_version_hash(own.group, entry.storage_version, own.kind)
     return doc
 
 
