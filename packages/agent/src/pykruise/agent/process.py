@@ -29,6 +29,7 @@ from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.node_agent.versions import in_stored_versions
 from pykruise.kube.program.health import Check, responder
 from pykruise.kube.program.metrics import (
     cache_metrics,
@@ -64,7 +65,9 @@ async def run_process(connection: Connection, settings: Settings) -> None:
         stack.push_async_callback(transport.close)
         metered = MeteredTransport(transport)
         rng = random.Random()
-        client = Client(metered, user_agent=USER_AGENT, limiter=Limiter(start=4, maximum=8), rng=rng)
+        client = Client(
+            in_stored_versions(metered), user_agent=USER_AGENT, limiter=Limiter(start=4, maximum=8), rng=rng
+        )
         runtimes = await find_runtimes(settings.runtime_dir, socket_file=settings.socket_file)
         stack.callback(runtimes.close)
         providers = await _providers(settings)

@@ -29,7 +29,14 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kube.conversion import Conversion, ConversionError, Conversions, annotate, convert
+from pykruise.kube.conversion import (
+    KEPT_PREFIX,
+    Conversion,
+    ConversionError,
+    Conversions,
+    annotate,
+    convert,
+)
 from pykruise.kube.documents import Document, deep_copy, get_path, same
 from pykruise.kube.errors import ConnectionLostError
 from pykruise.kube.patches import PatchError, apply_json_patch, apply_merge_patch, diff_merge
@@ -194,6 +201,11 @@ class StoredVersionTransport(WrappedTransport):
         self.versions = StoredVersions(inner, conversions, groups=groups)
         self._conversions = conversions
 
+    @property
+    def inner(self) -> Transport:
+        """The transport that sends requests as they are."""
+        return self._inner
+
     async def request(self, request: Request, /) -> Response:
         """See `Transport.request`."""
         target = await self._target_of(request.path)
@@ -301,18 +313,23 @@ class StoredVersionTransport(WrappedTransport):
         except PatchError as error:
             return _refusal(error, target)
         difference = diff_merge(stored, self._to_stored(after, target))
-        if target.subresource:
-            difference = {name: part for name, part in difference.items() if name == target.subresource}
-        if not difference:
-            return current
-        metadata = difference.setdefault("metadata", {})
-        metadata.setdefault("resourceVersion", get_path(stored, "metadata", "resourceVersion"))
-        if uid := get_path(change, "metadata", "uid"):
-            metadata["uid"] = uid
-        sent = {**request.headers, "content-type": PatchType.MERGE.value}
-        return await self._inner.request(
-            msgspec.structs.replace(request, path=target.path, headers=sent, body=orjson.dumps(difference))
+        version = get_path(change, "metadata", "resourceVersion") or get_path(
+            stored, "metadata", "resourceVersion"
         )
+        answer = current
+        for path, part in _requests_of(difference, plain, target):
+            metadata = {**part.get("metadata", {}), "resourceVersion": version}
+            if uid := get_path(change, "metadata", "uid"):
+                metadata["uid"] = uid
+            sent = {**request.headers, "content-type": PatchType.MERGE.value}
+            body = orjson.dumps({**part, "metadata": metadata})
+            answer = await self._inner.request(
+                msgspec.structs.replace(request, path=path, headers=sent, body=body)
+            )
+            if answer.status not in _OK:
+                break
+            version = get_path(_parsed(answer.body, path), "metadata", "resourceVersion")
+        return answer
 
     # ── documents ────────────────────────────────────────────────────────────
 
@@ -392,6 +409,27 @@ def _patched_references(operation: Document) -> Any:
     if isinstance(path, str) and path.startswith("/metadata/ownerReferences/"):
         return [value]
     return get_path(value, "ownerReferences") if path == "/metadata" else None
+
+
+def _requests_of(difference: Document, plain: str, target: _Target) -> list[tuple[str, Document]]:
+    """The patches that bring a difference about, each with its path.
+
+    Parts of a newer status are annotations in the older version, and a write of a status stores no annotations: they
+    are written first. What a conversion keeps beside them is left out, since the next status says it again.
+    """
+    if not target.subresource:
+        return [(plain, difference)] if difference else []
+    requests = []
+    annotations = {
+        name: text
+        for name, text in (get_path(difference, "metadata", "annotations") or {}).items()
+        if not name.startswith(KEPT_PREFIX)
+    }
+    if annotations:
+        requests.append((plain, {"metadata": {"annotations": annotations}}))
+    if target.subresource in difference:
+        requests.append((target.path, {target.subresource: difference[target.subresource]}))
+    return requests
 
 
 def _is_same_in_both(change: Any, conversion: Conversion) -> bool:

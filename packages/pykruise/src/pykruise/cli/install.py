@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from pykruise.cli.errors import CommandError
-from pykruise.kinds import in_stored_versions
+from pykruise.kinds import HUB_STORED, in_stored_versions
 from pykruise.kinds.gates import GateError, parse
 from pykruise.kube.client import Client
 from pykruise.kube.config import load
@@ -34,6 +34,8 @@ def install_text(
     webhook_port: int = 9876,
     api_servers: tuple[str, ...] = (),
     client_authority: str = "",
+    has_crds: bool = True,
+    stored_version: str = HUB_STORED,
 ) -> str:
     """The manifests as YAML. Raises CommandError for gates or addresses that cannot be meant."""
     for cidr in api_servers:
@@ -61,6 +63,8 @@ def install_text(
         webhook_port=webhook_port,
         api_servers=api_servers,
         client_authority=client_authority,
+        has_crds=has_crds,
+        layout=stored_version,
     )
     return yaml_stream(manifests(wanted))
 

@@ -19,6 +19,7 @@ from pykruise.cli.commands.asking import explain, plan, simulate
 from pykruise.cli.commands.clusters import demo, kubelets, manager, up
 from pykruise.cli.commands.installing import crds, doctor, install, manifests, uninstall
 from pykruise.cli.commands.running import failed
+from pykruise.cli.commands.switching import storage, switch_over
 from pykruise.kube.version import __version__
 
 
@@ -42,6 +43,8 @@ for one in (
     install,
     doctor,
     uninstall,
+    switch_over,
+    storage,
     crds,
     manifests,
     explain,

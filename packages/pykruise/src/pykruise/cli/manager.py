@@ -70,8 +70,8 @@ async def run_manager(parsed: Parsed) -> None:
         raise CommandError(f"the cluster refuses: {error}") from error
 
 
-def crd_manifests() -> str:
-    """All CustomResourceDefinitions as one YAML stream."""
+def crd_manifests(*, layout: str) -> str:
+    """All CustomResourceDefinitions as one YAML stream. `layout`: see `stored_version` in kinds."""
     from pykruise.manager.yaml_texts import yaml_stream
 
-    return yaml_stream(crds())
+    return yaml_stream(crds(layout=layout))

@@ -25,7 +25,19 @@ from pykruise.kube.stored_versions import StoredVersionTransport
 from pykruise.kube.transport import Transport
 from pykruise.plans.kind import Kind
 
-__all__ = ["GROUPS", "conversions", "crds", "crds_of", "find", "in_stored_versions", "kinds", "named"]
+__all__ = [
+    "GROUPS",
+    "HUB_STORED",
+    "RELEASED_STORED",
+    "conversions",
+    "crds",
+    "crds_of",
+    "find",
+    "in_stored_versions",
+    "kinds",
+    "named",
+    "stored_version",
+]
 
 GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
 """API groups of the kinds."""
@@ -64,8 +76,19 @@ def _kind(folder: str) -> Kind:
     return found
 
 
-def crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
-    """The CustomResourceDefinitions of every kind there is, by name.
+HUB_STORED: Final = "v1beta1"
+RELEASED_STORED: Final = "v1alpha1"
+
+
+def stored_version(kind: Kind, layout: str) -> str:
+    """The version in which the kind is stored. `layout`: "v1beta1", or "v1alpha1" for what released versions of
+    OpenKruise store (Advanced StatefulSets are stored in v1beta1 in each of them)."""
+    has_older = kind.conversion is not None and layout == RELEASED_STORED
+    return kind.released_in if has_older else kind.resource.version
+
+
+def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORED) -> list[Document]:
+    """The CustomResourceDefinitions of every kind there is, by name. `layout`: see `stored_version`.
 
     `conversion` is the stanza of that name for the kinds with two versions (kube/crds.py: `webhook_conversion`);
     without it the API server only changes the apiVersion, which loses what is called differently.
@@ -73,6 +96,9 @@ def crds(conversion: Mapping[str, Any] | None = None) -> list[Document]:
     made = [_crd(folder, described=True) for folder in _folders()]
     found: list[Document] = [orjson.loads(one) for one in made if one is not None]
     for crd in found:
+        wanted = stored_version(named(crd["spec"]["names"]["kind"]), layout)
+        for version in crd["spec"]["versions"]:
+            version["storage"] = version["name"] == wanted
         if conversion is not None and len(crd["spec"]["versions"]) > 1:
             crd["spec"]["conversion"] = deep_copy(dict(conversion))
     return sorted(found, key=lambda crd: str(crd["metadata"]["name"]))

@@ -14,7 +14,7 @@ import msgspec
 from pykruise.admission.configurations import Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import crds
+from pykruise.kinds import HUB_STORED, crds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
@@ -55,6 +55,10 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 
     namespace: str = "kruise-system"
     create_namespace: bool = True
+    has_crds: bool = True
+    """False: the definitions of the cluster stay as they are."""
+    layout: str = HUB_STORED
+    """The version in which the definitions store objects (`stored_version` in kinds)."""
     replicas: int = 2
     image: str = IMAGE
     daemon_image: str = DAEMON_IMAGE
@@ -97,7 +101,7 @@ def manifests(wanted: Installation) -> list[Document]:
     conversion = webhook_conversion(service=(wanted.namespace, SERVICE), url=endpoint.base_url)
     return [
         *([_namespace(wanted), secrets_namespace()] if wanted.create_namespace else []),
-        *crds(conversion),
+        *(crds(conversion, layout=wanted.layout) if wanted.has_crds else []),
         {
             "apiVersion": "v1",
             "kind": "ServiceAccount",

@@ -34,6 +34,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """In its hub version. Of a controller without a kind of its own: what it looks at."""
     versions: tuple[Version, ...] | Callable[[SpecSchema], tuple[Version, ...]] = ()
     """As served, for the CustomResourceDefinition; none: another kind's, or built in."""
+    released_in: str = "v1alpha1"
+    """The version in which released versions of OpenKruise (up to 1.8) store it."""
     short_names: tuple[str, ...] = ()
     conversion: Conversion | None = None
     gates: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, loop_clock, system_clock
 from pykruise.kube.limiter import Limiter
+from pykruise.kube.node_agent.versions import in_stored_versions
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import (
     NODES,
@@ -233,7 +234,7 @@ class Cluster:
         }
         self._recorders += agents.values()
         self.kubelets = Kubelets(
-            node_client,
+            node_client.over(in_stored_versions(node_client.transport)),
             nodes=node_specs(
                 self.settings.nodes,
                 zones=self.settings.zones,

@@ -55,6 +55,13 @@ from pykruise.cli.errors import CommandError
     default="",
     help="With ca.crt: reviews are answered only to clients with a certificate of it.",
 )
+@click.option(
+    "--crds/--no-crds",
+    "has_crds",
+    default=True,
+    help="Whether definitions are part of it; without them those of the cluster stay as they are.",
+)
+@options.stored_version
 def install(
     namespace: str,
     replicas: int,
@@ -68,6 +75,8 @@ def install(
     webhook_port: int,
     api_servers: tuple[str, ...],
     client_authority: str,
+    has_crds: bool,
+    stored_version: str,
 ) -> None:
     """Print everything a cluster needs, for `kubectl apply --server-side -f -`."""
     from pykruise.cli.install import install_text
@@ -87,6 +96,8 @@ def install(
             webhook_port=webhook_port,
             api_servers=api_servers,
             client_authority=client_authority,
+            has_crds=has_crds,
+            stored_version=stored_version,
         )
     except CommandError as error:
         raise failed(str(error)) from None
@@ -133,11 +144,15 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
 
 
 @click.command(short_help="Print the custom resource definitions.")
-def crds() -> None:
-    """Print the custom resource definitions, ready for `kubectl apply -f -`."""
+@options.stored_version
+def crds(stored_version: str) -> None:
+    """Print the custom resource definitions, ready for `kubectl apply --server-side -f -`.
+
+    They name no conversion webhook, for managers that serve none; `pykruise install` prints those that do.
+    """
     from pykruise.cli.manager import crd_manifests
 
-    click.echo(crd_manifests(), nl=False)
+    click.echo(crd_manifests(layout=stored_version), nl=False)
 
 
 @click.group(short_help="Print what other tools need to know of the kinds.")

@@ -24,3 +24,9 @@ output = click.option("--output", "-o", default="text", help="text, json or yaml
 failures = click.option(
     "--failures", type=PATH, help="Failures to act out, as rules in YAML (docs/sandbox.md)."
 )
+stored_version = click.option(
+    "--stored-version",
+    type=click.Choice(["v1alpha1", "v1beta1"]),
+    default="v1beta1",
+    help="In which version definitions store objects; v1alpha1: as OpenKruise up to 1.8 does.",
+)

@@ -122,6 +122,7 @@ KIND = Kind(
     versions=two_versions(StatefulSet, StatefulSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
     short_names=("sts", "asts"),
     conversion=CONVERSION,
+    released_in="v1beta1",
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),

@@ -32,14 +32,17 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
         why = established.get("message") or "it is not served yet"
         return [fault("crds", f"{name} is not established: {why}", f"kubectl describe crd {name}")]
     versions = {one["name"]: one for one in stored["spec"]["versions"]}
+    known = {version["name"] for version in wanted["spec"]["versions"]}
+    stored_in = next((one["name"] for one in versions.values() if one.get("storage")), "none")
     findings = []
-    for version in wanted["spec"]["versions"]:
-        live_version = versions.get(version["name"])
-        if live_version is None or not live_version.get("served"):
-            findings.append(fault("crds", f"{name} does not serve {version['name']}", APPLY))
-        elif version["storage"] and not live_version.get("storage"):
-            other = next((one["name"] for one in versions.values() if one.get("storage")), "none")
-            findings.append(fault("crds", f"{name} is stored as {other}, not {version['name']}", APPLY))
+    if stored_in not in known:
+        what = f"{name} is stored as {stored_in}; pykruise knows {', '.join(sorted(known))}"
+        findings.append(fault("crds", what, APPLY))
+    elif not versions[stored_in].get("served"):
+        findings.append(fault("crds", f"{name} does not serve {stored_in}, in which it is stored", APPLY))
+    elif len(versions) > 1:  # one version alone is how released versions of OpenKruise have it
+        unserved = sorted(version for version in known if not versions.get(version, {}).get("served"))
+        findings += [fault("crds", f"{name} does not serve {version}", APPLY) for version in unserved]
     old = [one for one in get_path(stored, "status", "storedVersions", default=[]) if one not in versions]
     if old:
         findings.append(
@@ -54,7 +57,7 @@ async def check_conversion(live: Live) -> Sequence[Finding]:
     for crd in crds():
         kind = (crd["spec"]["group"], crd["spec"]["names"]["kind"])
         stored = await live.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"])
-        if kind in conversions() and stored is not None:
+        if kind in conversions() and stored is not None and len(stored["spec"]["versions"]) > 1:
             findings += _check_stanza(crd["metadata"]["name"], stored, live.namespace)
     return [*findings, *(await _try_conversion(live) if not findings else ())]
 

@@ -1,0 +1,130 @@
+"""NodeImages and ContainerRecreateRequests between v1alpha1 and v1beta1: the kinds that agents of nodes work on.
+
+An agent knows v1beta1; on a cluster that stores v1alpha1 its transport converts (`in_stored_versions`).
+
+In a NodeImage, secrets have a mode in v1beta1 only. Of a ContainerRecreateRequest, two parts of the v1beta1 status are
+annotations in v1alpha1: the snapshot of the container statuses, as JSON, and since when the pod is out of service, as a
+time. Annotations stay on the object; in v1alpha1 they follow the status where it says something. What cannot be read is
+left where it is.
+"""
+
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kube.clock import format_time, parse_time
+from pykruise.kube.conversion import Conversion, annotate, drop, each, section
+from pykruise.kube.documents import Document, same
+from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
+from pykruise.kube.node_agent.recreations import REQUESTS
+from pykruise.kube.stored_versions import StoredVersionTransport
+from pykruise.kube.transport import Transport
+
+__all__ = [
+    "CONTAINER_RECREATE_REQUEST_VERSIONS",
+    "NODE_IMAGE_VERSIONS",
+    "PRE_RECREATE_GRACE",
+    "SNAPSHOT",
+    "UNREADY_SINCE",
+    "in_stored_versions",
+]
+
+SNAPSHOT: Final = "crr.apps.kruise.io/sync-container-statuses"
+"""Annotation in v1alpha1: `status.containerStatusSnapshot` as JSON."""
+UNREADY_SINCE: Final = "crr.apps.kruise.io/unready-acquired"
+"""Annotation in v1alpha1: when the condition PreRecreateGrace became true."""
+PRE_RECREATE_GRACE: Final = "PreRecreateGrace"
+"""Condition: the pod is out of service, and its containers are about to be stopped."""
+
+_MESSAGE: Final = "the pod is not ready, its containers are stopped after the grace period"
+
+
+def _request_to_hub(doc: Document) -> Document:
+    """v1alpha1 as v1beta1. An object without status gets none: it has only just been written."""
+    status = section(doc, "status")
+    if status is None:
+        return doc
+    annotations = section(doc, "metadata", "annotations") or {}
+    snapshot = _snapshot(annotations.get(SNAPSHOT))
+    if snapshot is not None:
+        status["containerStatusSnapshot"] = snapshot
+    since = _time(annotations.get(UNREADY_SINCE))
+    if since is not None:
+        status["conditions"] = [
+            {
+                "type": PRE_RECREATE_GRACE,
+                "status": "True",
+                "reason": PRE_RECREATE_GRACE,
+                "lastTransitionTime": since,
+                "message": _MESSAGE,
+            }
+        ]
+    return doc
+
+
+def _request_to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    status = section(doc, "status")
+    if status is None:
+        return doc
+    annotations = section(doc, "metadata", "annotations") or {}
+    snapshot = status.get("containerStatusSnapshot")
+    if isinstance(snapshot, list) and not same(snapshot, _snapshot(annotations.get(SNAPSHOT))):
+        annotate(doc, SNAPSHOT, orjson.dumps(snapshot).decode())
+    conditions = each(status.get("conditions"))
+    grace = next((one for one in conditions if one.get("type") == PRE_RECREATE_GRACE), None)
+    if grace is not None:
+        since = _time(grace.get("lastTransitionTime")) if grace.get("status") == "True" else None
+        if since is None or since != _time(annotations.get(UNREADY_SINCE)):
+            annotate(doc, UNREADY_SINCE, since)
+    drop(status, "containerStatusSnapshot", "conditions")
+    return doc
+
+
+class _SnapshotItem(msgspec.Struct, rename="camel"):
+    name: str
+    ready: bool
+    restart_count: int
+    container_id: str = msgspec.field(name="containerID", default="")
+
+
+def _snapshot(text: Any) -> list[Any] | None:
+    """The items of the annotation; None when there is none, or they are not what they should be."""
+    try:
+        items: list[Any] = orjson.loads(text)
+        msgspec.convert(items, list[_SnapshotItem])
+    except (orjson.JSONDecodeError, msgspec.ValidationError):
+        return None
+    return items
+
+
+def _time(text: object) -> str | None:
+    """The time in UTC, as Kubernetes writes it; None for what is no time."""
+    try:
+        return format_time(parse_time(text)) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _node_image_to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    for image in each((section(doc, "spec") or {}).get("images")):
+        for secret in each(image.get("pullSecrets")):
+            drop(secret, "mode")
+    return doc
+
+
+NODE_IMAGE_VERSIONS: Final = Conversion(NODE_IMAGES, "v1alpha1", to_spoke=_node_image_to_spoke)
+CONTAINER_RECREATE_REQUEST_VERSIONS: Final = Conversion(
+    REQUESTS, "v1alpha1", to_hub=_request_to_hub, to_spoke=_request_to_spoke
+)
+
+
+def in_stored_versions(transport: Transport) -> StoredVersionTransport:
+    """The transport of an agent, on a cluster that may store its kinds in v1alpha1."""
+    table = {
+        (one.resource.group, one.resource.kind): one
+        for one in (NODE_IMAGE_VERSIONS, CONTAINER_RECREATE_REQUEST_VERSIONS)
+    }
+    return StoredVersionTransport(transport, table, groups=(NODE_IMAGES.group,))

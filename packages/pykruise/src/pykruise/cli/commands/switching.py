@@ -1,0 +1,96 @@
+"""`pykruise switch-over` and `pykruise storage`: coming from OpenKruise, going back, and the versions that are stored.
+
+options ──▶ the command's own module, loaded when it is called ──▶ exit code
+"""
+
+from pathlib import Path
+
+import click
+
+from pykruise.cli.commands import options
+from pykruise.cli.commands.running import reach, run
+
+
+@click.group("switch-over", short_help="Switch a cluster from OpenKruise to pykruise.")
+def switch_over() -> None:
+    """Switch a cluster from OpenKruise to pykruise. docs/migration.md has the steps, and those back."""
+
+
+@switch_over.command(short_help="Print every write that a switch would make.")
+@options.manager_namespace
+@click.option(
+    "--feature-gates",
+    default="",
+    help="Gates of the manager that takes over, A=true,B=false (default: those of the manager that runs).",
+)
+@options.output
+@options.kubeconfig
+@options.context
+def check(
+    namespace: str, feature_gates: str, output: str, kubeconfig: Path | None, context: str | None
+) -> None:
+    """Print every write that pykruise would make if it took over now. Changes nothing.
+
+    Exit code 0: nothing but statuses, events and pykruise's own annotations would be written, and nothing stands in
+    the way.
+    """
+    from pykruise.cli.switch_over import run_check
+
+    code = run(
+        run_check(
+            kubeconfig=kubeconfig,
+            context=context,
+            namespace=namespace,
+            feature_gates=feature_gates,
+            output=output,
+            say=click.echo,
+            reach=reach(),
+        )
+    )
+    raise SystemExit(code)
+
+
+@click.group(short_help="Show or change the version in which kinds are stored.")
+def storage() -> None:
+    """Show or change the version in which the cluster stores objects of kinds that have two."""
+
+
+@storage.command(short_help="Print the stored version of each kind.")
+@options.output
+@options.kubeconfig
+@options.context
+def show(output: str, kubeconfig: Path | None, context: str | None) -> None:
+    """Print the version in which each kind is stored, and those in which objects may still be stored."""
+    from pykruise.cli.switch_over import run_show
+
+    run(run_show(kubeconfig=kubeconfig, context=context, output=output, say=click.echo, reach=reach()))
+
+
+@storage.command(short_help="Store all objects in another version.")
+@click.option(
+    "--to",
+    "layout",
+    type=click.Choice(["v1alpha1", "v1beta1"]),
+    required=True,
+    help="v1alpha1: as OpenKruise up to 1.8 stores its kinds.",
+)
+@click.option("--kind", "kinds", multiple=True, help="One kind alone, such as clonesets; repeatable.")
+@options.kubeconfig
+@options.context
+def move(layout: str, kinds: tuple[str, ...], kubeconfig: Path | None, context: str | None) -> None:
+    """Rewrite all objects in another version, and record that no other is stored.
+
+    A manager that converts has to run. The command may be stopped and started again: it goes on with what is left.
+    """
+    from pykruise.cli.switch_over import run_move
+
+    run(
+        run_move(
+            kubeconfig=kubeconfig,
+            context=context,
+            layout=layout,
+            kinds=kinds,
+            say=click.echo,
+            reach=reach(),
+        )
+    )

@@ -1,0 +1,148 @@
+"""`pykruise switch-over check`, `pykruise storage show` and `pykruise storage move`.
+
+cluster ──check_switch()──▶ SwitchReport ──▶ text or JSON, exit code 0 or 1
+cluster ──read_storage(), move_kind()──▶ one line a kind
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pykruise.cli.errors import CommandError
+from pykruise.cli.insight.gates import given_settings
+from pykruise.cli.insight.reach import Reach
+from pykruise.cli.outputs import check_output, rendered
+from pykruise.kube.client import Client
+from pykruise.kube.stored_versions import StoredVersionTransport
+from pykruise.manager.doctor.findings import Level
+from pykruise.manager.storage import KindStorage, MoveError, move_kind, read_storage
+from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport, check_switch
+
+__all__ = ["report_lines", "run_check", "run_move", "run_show"]
+
+SAFE, UNSAFE = 0, 1
+
+SHOWN: Final = 20
+"""Writes that are printed; JSON has all."""
+
+
+async def run_check(
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str,
+    feature_gates: str,
+    output: str,
+    say: Callable[[str], object],
+    reach: Reach,
+) -> int:
+    """Print the report; returns the exit code. Raises CommandError, and KubeError for what cannot be read."""
+    check_output(output)
+    settings = given_settings(feature_gates) if feature_gates else None
+    async with reach(kubeconfig, context) as (client, _):
+        report = await check_switch(client, now=time.time(), namespace=namespace, settings=settings)
+    if output != "text":
+        document = {"pods": sorted(report.pods), "isSafe": report.is_safe, **msgspec.to_builtins(report)}
+        say(rendered(document, output))
+    else:
+        say("\n".join(report_lines(report)))
+    return SAFE if report.is_safe else UNSAFE
+
+
+def report_lines(report: SwitchReport) -> Iterator[str]:
+    """The report as a person reads it."""
+    pods = len(report.pods)
+    yield f"{pods} {'pod' if pods == 1 else 'pods'} would be touched."
+    yield ""
+    yield from _table(report.kinds)
+    if report.writes:
+        yield ""
+        yield "Writes beyond statuses, events and pykruise's own annotations"
+        yield from (f"  {_write_line(write)}" for write in report.writes[:SHOWN])
+        if len(report.writes) > SHOWN:
+            yield f"  … and {len(report.writes) - SHOWN} more (-o json has all)"
+    problems = [f"{kind.kind} {problem}" for kind in report.kinds for problem in kind.problems]
+    if problems:
+        yield ""
+        yield "Objects that could not be planned"
+        yield from (f"  {problem}" for problem in problems)
+    notable = [
+        finding for finding in report.findings if finding.level is not Level.OK or finding.check == "manager"
+    ]
+    if notable:
+        yield ""
+        yield "Around"
+        yield from (f"  {finding.line()}" for finding in notable)
+
+
+def _table(kinds: Sequence[KindReport]) -> Iterator[str]:
+    shown = [kind for kind in kinds if kind.objects]
+    width = max((len(kind.kind) for kind in shown), default=4)
+    yield f"{'KIND':<{width}}  STORED    OBJECTS  STATUSES  WRITES"
+    for kind in shown:
+        counts = f"{kind.objects:>7}  {kind.statuses:>8}  {len(kind.writes):>6}"
+        yield f"{kind.kind:<{width}}  {kind.stored:<8}  {counts}"
+
+
+def _write_line(write: PlannedWrite) -> str:
+    touched = f" (touches {len(write.pods)} pods)" if write.pods else ""
+    return f"{write.kind} {write.owner}: {write.verb} {write.target}: {write.why}{touched}"
+
+
+async def run_show(
+    *, kubeconfig: Path | None, context: str | None, output: str, say: Callable[[str], object], reach: Reach
+) -> None:
+    """Print how each kind is stored."""
+    check_output(output)
+    async with reach(kubeconfig, context) as (client, _):
+        found = await read_storage(client)
+    if output != "text":
+        say(rendered([msgspec.to_builtins(one) for one in found], output))
+        return
+    width = max((len(one.name) for one in found), default=4)
+    say(f"{'NAME':<{width}}  STORED    SERVED             OBJECTS MAY BE STORED IN")
+    for one in found:
+        say(f"{one.name:<{width}}  {one.stored:<8}  {', '.join(one.served):<17}  {', '.join(one.recorded)}")
+
+
+async def run_move(
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    layout: str,
+    kinds: Sequence[str],
+    say: Callable[[str], object],
+    reach: Reach,
+) -> None:
+    """Move every kind, one after another. Raises CommandError when one cannot be moved, after the others."""
+    problems = []
+    async with reach(kubeconfig, context) as (client, _):
+        plain = _untranslated(client)
+        for one in _chosen(await read_storage(plain), kinds):
+            try:
+                moved = await move_kind(plain, one, layout=layout, note=say)
+            except MoveError as error:
+                problems.append(str(error))
+                continue
+            problems += [f"{one.name}: {failed}" for failed in moved.failed]
+            if not moved.failed:
+                say(f"{one.name}: stored in {moved.version}, {moved.rewritten} objects rewritten")
+    if problems:
+        raise CommandError("not everything was moved; start the command again\n" + "\n".join(problems))
+
+
+def _untranslated(client: Client) -> Client:
+    """The client without the transport that reads kinds in their stored versions."""
+    transport = client.transport
+    return client.over(transport.inner) if isinstance(transport, StoredVersionTransport) else client
+
+
+def _chosen(storage: Sequence[KindStorage], kinds: Sequence[str]) -> Sequence[KindStorage]:
+    known = {one.resource.plural: one for one in storage}
+    unknown = sorted(set(kinds) - known.keys())
+    if unknown:
+        raise CommandError(f"--kind {unknown[0]}: no such kind of two versions; there are {', '.join(known)}")
+    return [known[kind] for kind in kinds] if kinds else storage

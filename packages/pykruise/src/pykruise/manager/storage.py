@@ -1,0 +1,210 @@
+"""The version in which a cluster stores each kind, and moving objects from one version to the other.
+
+CRDs ──▶ read_storage() ──▶ KindStorage, one a kind
+KindStorage + target ──▶ move_kind(): definition ─ every object ─ storedVersions ──▶ MovedKind
+
+A move can be stopped at any moment and started again: what was rewritten already is not written a second time by API
+servers, and `status.storedVersions` is pruned last, after every object was rewritten.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kinds import crds, named, stored_version
+from pykruise.kube.client import Client
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pykruise.kube.stored_versions import storage_version_hash
+
+__all__ = ["KindStorage", "MoveError", "MovedKind", "move_kind", "read_storage"]
+
+SETTLE_S: Final = 60.0
+"""How long API servers may take to store in the version that a definition has just been given."""
+
+POLL_S: Final = 0.5
+
+AT_ONCE: Final = 8
+"""Objects that are rewritten side by side."""
+
+
+class MoveError(Exception):
+    """A kind cannot be moved; the message says why and what to do."""
+
+
+class KindStorage(msgspec.Struct, frozen=True, kw_only=True):
+    """How one kind is stored."""
+
+    name: str
+    """Of its definition: `clonesets.apps.kruise.io`."""
+    resource: Resource
+    """In the stored version."""
+    served: tuple[str, ...]
+    recorded: tuple[str, ...]
+    """`status.storedVersions`: the versions that objects may still be stored in."""
+
+    @property
+    def stored(self) -> str:
+        """The version in which objects are written."""
+        return self.resource.version
+
+
+class MovedKind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a move has done."""
+
+    name: str
+    version: str
+    rewritten: int
+    failed: tuple[str, ...] = ()
+    """`namespace/name: error` of objects that could not be rewritten; storedVersions then stays as it was."""
+
+
+async def read_storage(client: Client) -> Sequence[KindStorage]:
+    """Every kind of two versions that is installed, by name. Raises KubeError for what cannot be read."""
+    found = []
+    for name in sorted(crd["metadata"]["name"] for crd in crds() if len(crd["spec"]["versions"]) > 1):
+        try:
+            found.append(_storage_of(decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))))
+        except NotFoundError:
+            continue
+    return found
+
+
+def _storage_of(crd: Document) -> KindStorage:
+    spec = crd["spec"]
+    versions = spec.get("versions") or ()
+    stored = next((version["name"] for version in versions if version.get("storage")), "")
+    names = spec["names"]
+    return KindStorage(
+        name=crd["metadata"]["name"],
+        resource=Resource(
+            spec["group"], stored, names["plural"], names["kind"], namespaced=spec["scope"] == "Namespaced"
+        ),
+        served=tuple(version["name"] for version in versions if version.get("served")),
+        recorded=tuple(get_path(crd, "status", "storedVersions", default=[])),
+    )
+
+
+async def move_kind(
+    client: Client,
+    storage: KindStorage,
+    *,
+    layout: str,
+    note: Callable[[str], object] = lambda _: None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> MovedKind:
+    """Store the kind as `layout` says (`stored_version` in kinds). `client` must not translate versions.
+
+    `note` is called with one line about each step. Raises MoveError, and KubeError for what cannot be read.
+    """
+    kind = named(storage.resource.kind)
+    target = stored_version(kind, layout)
+    if target not in storage.served:
+        raise MoveError(
+            f"{storage.name} does not serve {target}; apply the definitions first: "
+            "pykruise install --stored-version v1alpha1 | kubectl apply --server-side --force-conflicts -f -"
+        )
+    if storage.stored == target and set(storage.recorded) <= {target}:
+        return MovedKind(name=storage.name, version=target, rewritten=0)
+    if storage.stored != target:
+        await _store_in(client, storage.name, target)
+        note(f"{storage.name}: objects are written in {target} from now on")
+        await _wait_until_stored(client, storage, target, sleep=sleep)
+    rewritten, failed = await _rewrite_all(client, storage, target, note=note)
+    if not failed:
+        await _prune(client, storage.name, target)
+    return MovedKind(name=storage.name, version=target, rewritten=rewritten, failed=tuple(failed))
+
+
+async def _store_in(client: Client, name: str, target: str) -> None:
+    crd = decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))
+    operations: list[Document] = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": crd["metadata"]["resourceVersion"]}
+    ]
+    for index, version in enumerate(crd["spec"]["versions"]):
+        path = f"/spec/versions/{index}/storage"
+        operations.append({"op": "replace", "path": path, "value": version["name"] == target})
+    await client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", name, operations, patch_type=PatchType.JSON)
+
+
+async def _wait_until_stored(
+    client: Client, storage: KindStorage, target: str, *, sleep: Callable[[float], Awaitable[None]]
+) -> None:
+    """Return when discovery says that the API server stores in the new version."""
+    resource = storage.resource
+    wanted = storage_version_hash(resource.group, target, resource.kind)
+    for _ in range(round(SETTLE_S / POLL_S)):
+        listed = decode(await client.get_path(f"/apis/{resource.group}/{target}"))
+        rows = {row.get("name"): row.get("storageVersionHash") for row in listed.get("resources") or ()}
+        if rows.get(resource.plural) == wanted:
+            return
+        await sleep(POLL_S)
+    raise MoveError(
+        f"{storage.name}: the API server does not store in {target} after {SETTLE_S:.0f} s; try again"
+    )
+
+
+async def _rewrite_all(
+    client: Client, storage: KindStorage, target: str, *, note: Callable[[str], object]
+) -> tuple[int, list[str]]:
+    """How many objects were rewritten, and what failed."""
+    resource = msgspec.structs.replace(storage.resource, version=target)
+    objects = [_meta_of(raw) for raw in (await client.list(resource, metadata_only=True)).items]
+    failed: list[str] = []
+    done = 0
+    for start in range(0, len(objects), AT_ONCE):
+        batch = objects[start : start + AT_ONCE]
+        problems = await asyncio.gather(*(_rewrite(client, resource, meta) for meta in batch))
+        failed += [problem for problem in problems if problem]
+        done += len(batch)
+        if done % (AT_ONCE * 8) == 0 or done == len(objects):
+            note(f"{storage.name}: {done} of {len(objects)} objects rewritten")
+    return len(objects) - len(failed), failed
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+
+
+def _meta_of(raw: bytes | msgspec.Raw) -> _Meta:
+    return msgspec.json.decode(raw, type=_Object).metadata
+
+
+async def _rewrite(client: Client, resource: Resource, meta: _Meta) -> str:
+    """Have the API server write the object as it is. Empty: it is written in the new version, or is not there."""
+    body = {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}}
+    try:
+        await client.patch(resource, meta.namespace, meta.name, body, patch_type=PatchType.MERGE)
+    except (ConflictError, NotFoundError):
+        return ""  # a client wrote it meanwhile, in the new version; or deleted it
+    except KubeError as error:
+        return f"{Key(meta.namespace, meta.name)}: {error}"
+    return ""
+
+
+async def _prune(client: Client, name: str, target: str) -> None:
+    """Record that no object is stored in another version. Raises MoveError when the definition changed meanwhile."""
+    storage = _storage_of(crd := decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)))
+    if storage.stored != target:
+        raise MoveError(
+            f"{name} stores {storage.stored} again; a client has changed the definition meanwhile"
+        )
+    body = {
+        "metadata": {"resourceVersion": crd["metadata"]["resourceVersion"]},
+        "status": {"storedVersions": [target]},
+    }
+    await client.patch(
+        CUSTOM_RESOURCE_DEFINITIONS, "", name, body, patch_type=PatchType.MERGE, subresource="status"
+    )

@@ -1,0 +1,338 @@
+"""Every write that this manager would make if it took over a cluster now, without making any.
+
+cluster ──lists──▶ Listed, one a resource ──▶ snapshot() ─ plan() of every object of every kind ──▶ PlannedWrite
+OpenKruise's Deployment ─▶ flags and gates ─┐
+webhook configurations, CRDs ───────────────┴─▶ Finding ──▶ SwitchReport
+
+Read-only. The plans are the manager's own, made of one list of each resource, so they say what its first turn about
+each object would write.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.admission.configurations import CONFIGURATIONS
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds import GROUPS
+from pykruise.kinds import kinds as all_kinds
+from pykruise.kinds.gates import GateError
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import KubeError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.program.flags import FlagError
+from pykruise.kube.resources import PODS
+from pykruise.manager.doctor.findings import Finding, Level, fault, fine, warning
+from pykruise.manager.doctor.live import Live
+from pykruise.manager.install import MANAGER
+from pykruise.manager.settings import Settings
+from pykruise.manager.storage import KindStorage, read_storage
+from pykruise.plans.kind import Kind
+from pykruise.plans.views import POD_VIEWS
+from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.assemble import views_of
+from pykruise.runtime.listed import Listed, Only, list_once
+from pykruise.runtime.plan import Plan
+from pykruise.runtime.read import Read
+from pykruise.runtime.views import Views
+
+__all__ = ["KindReport", "PlannedWrite", "SwitchReport", "check_switch"]
+
+OWN_PREFIX: Final = "pykruise.io/"
+"""Annotations that mean something to this manager alone."""
+
+
+class PlannedWrite(msgspec.Struct, frozen=True, kw_only=True):
+    """One write that is more than a status, an event or an annotation of this manager."""
+
+    kind: str
+    owner: str
+    """`namespace/name` of the object whose plan it is."""
+    verb: str
+    """create, patch or delete."""
+    target: str
+    """`Pod shop/web-x` of the object that is written."""
+    why: str
+    pods: tuple[str, ...] = ()
+    """Pods that the write touches, or that a new template of their workload will."""
+
+
+class KindReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of the cluster."""
+
+    kind: str
+    stored: str
+    objects: int
+    statuses: int
+    """Objects whose status would be written."""
+    writes: tuple[PlannedWrite, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Objects that could not be planned, and why."""
+
+
+class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a switch would do, and what stands in its way."""
+
+    kinds: tuple[KindReport, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def pods(self) -> frozenset[str]:
+        """Pods that would be touched, `namespace/name`."""
+        return frozenset(pod for kind in self.kinds for write in kind.writes for pod in write.pods)
+
+    @property
+    def writes(self) -> Sequence[PlannedWrite]:
+        """Writes beyond statuses, events and own annotations."""
+        return [write for kind in self.kinds for write in kind.writes]
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether nothing but statuses, events and own annotations would be written, and nothing is in the way."""
+        has_fault = any(finding.level is Level.FAULT for finding in self.findings)
+        return not self.writes and not has_fault and not any(kind.problems for kind in self.kinds)
+
+
+async def check_switch(
+    client: Client,
+    *,
+    now: Instant,
+    namespace: str = "kruise-system",
+    settings: Settings | None = None,
+    seed: int = 1,
+) -> SwitchReport:
+    """The report. `settings`: of the manager that would take over; None: those of the one that runs.
+
+    `client` reads kinds in their stored versions (`in_stored_versions`). Raises KubeError when CRDs or objects of the
+    kinds cannot be listed.
+    """
+    live = Live(client, namespace=namespace, clock=lambda: now)
+    findings = await _about_manager(live)
+    if settings is None:
+        try:
+            settings = await live.settings()
+        except (FlagError, GateError):
+            settings = Settings()
+    storage = await read_storage(client)
+    findings += [*_about_storage(storage), *await _about_webhooks(live, settings)]
+    reports = await _plan_everything(client, settings, storage, now=now, seed=seed)
+    return SwitchReport(kinds=reports, findings=tuple(findings))
+
+
+# ── plans ────────────────────────────────────────────────────────────────────
+
+
+async def _plan_everything(
+    client: Client, settings: Settings, storage: Sequence[KindStorage], *, now: Instant, seed: int
+) -> tuple[KindReport, ...]:
+    planned = [kind for kind in all_kinds() if kind.control and kind.is_enabled(settings.gates.__getitem__)]
+    needed = [
+        views
+        for kind in planned
+        if kind.control is not None
+        for views in views_of(kind.control, settings.of(kind))
+    ]
+    everywhere = {views: Only() for views in needed}
+    listed = await list_once(client, needed, namespace="", only=everywhere)
+    stored = {one.resource.kind: one.stored for one in storage}
+    reports = []
+    for kind in planned:
+        version = stored.get(kind.resource.kind, kind.resource.version)
+        reports.append(await _plan_kind(client, kind, version, settings.of(kind), listed, now=now, seed=seed))
+    return tuple(reports)
+
+
+async def _plan_kind(
+    client: Client,
+    kind: Kind,
+    stored: str,
+    own: Any,
+    listed: Mapping[Views[Any], Listed[Any]],
+    *,
+    now: Instant,
+    seed: int,
+) -> KindReport:
+    control = kind.control
+    assert control is not None
+    statuses, writes, problems = 0, list[PlannedWrite](), list[str]()
+    views = listed[control.objects].values()
+    for view in views:
+        key = Key(view.namespace, view.name)
+        read: Read[Any] = Read(
+            listed,
+            key=key,
+            uid=view.uid,
+            now=lambda: now,
+            rng=random.Random(seed),
+            settings=own,
+            live=client,
+        )
+        try:
+            snapshot = await control.snapshot(view, read)
+        except KubeError as error:
+            problems.append(f"{key}: {error}")
+            continue
+        if snapshot is None:
+            continue
+        plan = control.plan(snapshot)
+        statuses += _changes_status(plan, view)
+        writes += _writes_of(kind, key, plan, listed.get(POD_VIEWS))
+    return KindReport(
+        kind=kind.name if control.objects is POD_VIEWS else kind.resource.kind,
+        stored=stored,
+        objects=len(views),
+        statuses=statuses,
+        writes=tuple(writes),
+        problems=tuple(problems),
+    )
+
+
+def _changes_status(plan: Plan, view: Any) -> bool:
+    return plan.status is not None and bool(diff_merge(getattr(view, "stored_status", {}), plan.status))
+
+
+def _writes_of(kind: Kind, key: Key, plan: Plan, pods: Listed[Any] | None) -> Iterator[PlannedWrite]:
+    for step in plan.steps:
+        action = step.action
+        if _is_own(action):
+            continue
+        target = Key(action.key.namespace, action.key.name)
+        yield PlannedWrite(
+            kind=kind.resource.kind,
+            owner=str(key),
+            verb=_verb(action),
+            target=f"{action.resource.kind} {target}",
+            why=step.because,
+            pods=tuple(_touched(action, pods)),
+        )
+
+
+def _verb(action: Action) -> str:
+    match action:
+        case Create():
+            return "create"
+        case Delete():
+            return "delete"
+        case Patch():
+            return "patch"
+
+
+def _is_own(action: Action) -> bool:
+    """Whether it writes a status, or annotations of this manager alone."""
+    if not isinstance(action, Patch):
+        return False
+    if action.subresource == "status" and action.resource != PODS:
+        return True
+    if not isinstance(action.body, Mapping) or not action.body.keys() <= {"metadata"}:
+        return False
+    metadata: Mapping[str, Any] = action.body["metadata"]
+    changed = metadata.keys() - {"uid", "resourceVersion"}
+    return changed <= {"annotations"} and all(
+        name.startswith(OWN_PREFIX) for name in metadata.get("annotations") or ()
+    )
+
+
+def _touched(action: Action, pods: Listed[Any] | None) -> Iterator[str]:
+    """Pods that the write changes, by itself or by a new template of a workload."""
+    if action.resource == PODS:
+        yield str(action.key)
+    elif isinstance(action, Patch) and pods is not None and _has_template(action.body):
+        yield from (str(Key(pod.namespace, pod.name)) for pod in pods.owned(action.uid))
+
+
+def _has_template(body: Any) -> bool:
+    return get_path(body, "spec", "template") is not None if isinstance(body, Mapping) else True
+
+
+# ── what is around ───────────────────────────────────────────────────────────
+
+
+async def _about_manager(live: Live) -> list[Finding]:
+    deployment = await live.deployment()
+    if deployment is None:
+        what = (
+            f"there is no Deployment {live.namespace}/{MANAGER}: flags and gates are taken to be the defaults"
+        )
+        return [warning("manager", what, "name its namespace with --namespace")]
+    container = _manager_container(deployment)
+    image = container.get("image") or "an unknown image"
+    gates = next((word for word in container.get("args") or () if "feature-gates" in str(word)), "")
+    found = [fine("manager", f"{image}{', ' + str(gates).lstrip('-') if gates else ''}")]
+    try:
+        await live.settings()
+    except GateError as error:
+        found.append(fault("gates", str(error), "leave the gate out of --feature-gates of pykruise install"))
+    except FlagError as error:
+        found.append(
+            fault("flags", str(error), "leave the flag out: docs/migration.md says what has no effect")
+        )
+    return found
+
+
+def _manager_container(deployment: Document) -> Mapping[str, Any]:
+    containers: list[Document] = get_path(deployment, "spec", "template", "spec", "containers", default=[])
+    named = [one for one in containers if one.get("name") == "manager"]
+    return (named or containers or [{}])[0]
+
+
+def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
+    missing = sorted(
+        kind.resource.kind
+        for kind in all_kinds()
+        if kind.conversion is not None and kind.resource.kind not in {one.resource.kind for one in storage}
+    )
+    if missing:
+        fix = "pykruise crds | kubectl apply --server-side -f -"
+        yield warning("crds", f"{', '.join(missing)}: not installed, so no controller runs for them", fix)
+    for one in storage:
+        kind = next(kind for kind in all_kinds() if kind.resource.kind == one.resource.kind)
+        known = kind.conversion.versions if kind.conversion is not None else (kind.resource.version,)
+        unknown = [version for version in (one.stored, *one.recorded) if version not in known]
+        if unknown:
+            shown = ", ".join(sorted(set(unknown)))
+            what = f"{one.name} may have objects in versions that pykruise cannot read: {shown}"
+            yield fault(
+                "crds", what, "store them in a version that pykruise knows, with the manager that runs"
+            )
+        elif one.stored not in one.served:
+            yield fault("crds", f"{one.name} stores {one.stored} and does not serve it", "serve that version")
+
+
+async def _about_webhooks(live: Live, settings: Settings) -> list[Finding]:
+    """Webhooks of the manager that runs which this one does not serve, and other programs' webhooks about the kinds."""
+    admission = AdmissionSettings(
+        namespace=live.namespace,
+        gates=settings.gates,
+        pod_webhook=settings.gates["PodWebhook"],
+        deletion_protection=True,
+    )
+    served = {rule.path for rule in reviewers(admission)}
+    own_names = {name for _, name in CONFIGURATIONS}
+    found = []
+    for resource in {resource for resource, _ in CONFIGURATIONS}:
+        for configuration in await live.list(resource):
+            name = configuration["metadata"]["name"]
+            for webhook in configuration.get("webhooks") or ():
+                path = get_path(webhook, "clientConfig", "service", "path", default="")
+                if name in own_names and path and path not in served:
+                    what = (
+                        f"{name}: {webhook.get('name')} ({path}) is not served by pykruise, and is taken out"
+                    )
+                    found.append(warning("webhooks", what, "docs/admission.md lists what is reviewed"))
+                elif name not in own_names and _is_about_kinds(webhook):
+                    what = f"{name}: {webhook.get('name')} is another program's and reviews the kinds too"
+                    found.append(
+                        warning("webhooks", what, "look whether it asks for OpenKruise's user names")
+                    )
+    return found
+
+
+def _is_about_kinds(webhook: Mapping[str, Any]) -> bool:
+    groups = {group for rule in webhook.get("rules") or () for group in rule.get("apiGroups") or ()}
+    return not groups.isdisjoint(GROUPS)
