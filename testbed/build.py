@@ -1,4 +1,4 @@
-"""Build a Kubernetes control plane, and what its nodes run, from Go modules, once.
+"""Build a Kubernetes control plane, what its nodes run, and OpenKruise's managers, from Go modules, once.
 
 The modules beside this file name the versions. The binaries go to a cache outside the repository:
 $PYKRUISE_TESTBED_CACHE, or ${XDG_CACHE_HOME:-~/.cache}/pykruise/testbed. A folder there is named by a hash of
@@ -6,7 +6,8 @@ everything that decides its content, so it is built once and a changed version g
 
 ``python testbed/build.py --kubernetes 1.37`` prints the folder that holds kube-apiserver,
 kube-controller-manager, kube-scheduler, kubectl and etcd. With ``--node`` it is the folder with kubelet and
-kube-proxy: a build of its own, so that those who need no nodes do not wait for it.
+kube-proxy: a build of its own, so that those who need no nodes do not wait for it. With ``--openkruise 1.8`` it is the
+folder with that release's manager.
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ class Part:
     """Of k8s.io/kubernetes/cmd."""
     with_etcd: bool = False
     title: str = ""
+    module: str = "k8s.io/kubernetes"
+    """The Go module whose version is built."""
+    product: str = "Kubernetes"
 
     @property
     def binaries(self) -> tuple[str, ...]:
@@ -91,8 +95,11 @@ class Part:
     def go_builds(self, minor: str, target: Path) -> Iterator[tuple[list[str], Path]]:
         """Each ``go build``: its arguments and the module it runs in."""
         module = HERE / f"{self.name}-{minor}"
-        packages = [f"k8s.io/kubernetes/cmd/{command}" for command in self.commands]
-        linker = _linker_flags(_kubernetes_version(module))
+        is_kubernetes = self.product == "Kubernetes"
+        packages = [
+            f"{self.module}/cmd/{command}" if is_kubernetes else self.module for command in self.commands
+        ]
+        linker = _linker_flags(_version_of(self, module)) if is_kubernetes else "-s -w"
         if self.with_etcd:
             etcd = [*GO_FLAGS, "-ldflags", "-s -w", "-o", str(target / "etcd"), ETCD_PACKAGE]
             yield etcd, HERE / "etcd"
@@ -105,6 +112,9 @@ CONTROL_PLANE = Part(
     with_etcd=True,
 )
 NODE = Part("node", ("kubelet", "kube-proxy"), title="'s kubelet")
+OPENKRUISE = Part(
+    "openkruise", ("kruise",), title="'s manager", module="github.com/openkruise/kruise", product="OpenKruise"
+)
 VERSIONS = CONTROL_PLANE.minors
 
 
@@ -116,7 +126,7 @@ def build(kubernetes: str | None = None, *, part: Part = CONTROL_PLANE) -> Path:
     minor = kubernetes or default_version()
     if minor not in part.minors:
         raise BuildError(
-            f"no Kubernetes {minor}{part.title} in the testbed; there are {', '.join(part.minors)}"
+            f"no {part.product} {minor}{part.title} in the testbed; there are {', '.join(part.minors)}"
         )
     cache = cache_dir()
     try:
@@ -136,7 +146,9 @@ def build(kubernetes: str | None = None, *, part: Part = CONTROL_PLANE) -> Path:
 
 def _built_before(part: Part, minor: str, cache: Path) -> Path | None:
     """A folder of the cache that holds this minor in the version wanted now, by whatever Go it was built."""
-    wanted = f"Kubernetes {_kubernetes_version(part.modules(minor)[0])}"
+    if part.product != "Kubernetes":
+        return None  # the program does not tell its version
+    wanted = f"Kubernetes {_version_of(part, part.modules(minor)[0])}"
     for folder in sorted(cache.glob(f"{part.name}-{minor}-*")):
         if not part.is_complete(folder):
             continue
@@ -153,8 +165,8 @@ def _build(part: Part, minor: str, ready: Path) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     partial.mkdir()
     log.write_text("")
-    version = _kubernetes_version(part.modules(minor)[0])
-    _say(f"building Kubernetes {version}{part.title}; the first time takes minutes (log: {log})")
+    version = _version_of(part, part.modules(minor)[0])
+    _say(f"building {part.product} {version}{part.title}; the first time takes minutes (log: {log})")
     started = time.monotonic()
     try:
         for arguments, module in part.go_builds(minor, partial):
@@ -180,12 +192,22 @@ def _go_build(arguments: list[str], module: Path, log: Path) -> None:
         raise BuildError(f"go build in testbed/{module.name} failed: {last} (log: {log})")
 
 
-def _kubernetes_version(module: Path) -> str:
+def _version_of(part: Part, module: Path) -> str:
     text = (module / "go.mod").read_text()
-    found = re.search(r"^\s*(?:require )?k8s\.io/kubernetes (v\S+)", text, re.MULTILINE)
-    if not found:
-        raise BuildError(f"testbed/{module.name}/go.mod does not require k8s.io/kubernetes")
-    return found[1]
+    required = re.search(rf"^\s*(?:require )?{re.escape(part.module)} (v\S+)", text, re.MULTILINE)
+    if not required:
+        raise BuildError(f"testbed/{module.name}/go.mod does not require {part.module}")
+    return required[1]
+
+
+def source_folder(part: Part, minor: str) -> Path:
+    """The folder with the source of the module that a part is built of. Raises BuildError."""
+    command = ["go", "list", "-m", "-f", "{{.Dir}}", part.module]
+    folder = part.modules(minor)[0]
+    done = subprocess.run(command, cwd=folder, env=_go_env(), capture_output=True, text=True, check=False)
+    if done.returncode or not done.stdout.strip():
+        raise BuildError(f"go list in testbed/{folder.name} failed: {' '.join(done.stderr.split())}")
+    return Path(done.stdout.strip())
 
 
 def _linker_flags(version: str) -> str:
@@ -244,9 +266,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build a Kubernetes control plane and print its folder.")
     parser.add_argument("--kubernetes", metavar="MINOR", help=f"one of {', '.join(VERSIONS)}")
     parser.add_argument("--node", action="store_true", help="build what nodes run, and not the control plane")
+    parser.add_argument(
+        "--openkruise",
+        metavar="MINOR",
+        help=f"build that manager alone, one of {', '.join(OPENKRUISE.minors)}",
+    )
     options = parser.parse_args()
     try:
-        print(build(options.kubernetes, part=NODE if options.node else CONTROL_PLANE))
+        if options.openkruise:
+            print(build(options.openkruise, part=OPENKRUISE))
+        else:
+            print(build(options.kubernetes, part=NODE if options.node else CONTROL_PLANE))
     except (BuildError, OSError) as error:
         _say(str(error))
         return 1

@@ -25,6 +25,7 @@ from pykruise.kube.config import load
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.http import HttpTransport
+from pykruise.kube.node_agent.versions import in_stored_versions
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES
@@ -99,7 +100,7 @@ async def _serve(
     recorder = EventRecorder(client, "kubelet", clock=system_clock, rng=rng)
     pull_recorder = EventRecorder(client, PULLER, clock=system_clock, rng=rng)
     kubelets = Kubelets(
-        client,
+        client.over(in_stored_versions(client.transport)),
         nodes=node_specs(options.nodes, pods=options.pods_per_node, prefix=options.prefix),
         settings=KubeletSettings(
             start_s=options.start_s,

@@ -1,0 +1,267 @@
+"""A control plane on which one of two managers works: OpenKruise's or pykruise's, and what is there before and after.
+
+Switching(plane, version) ──use("openkruise")──▶ that manager leads
+                          ──use("pykruise")────▶
+                          ──seen()─────────────▶ Seen: pods, objects, claims, revisions, by name
+differences(before, after) ──▶ lines, empty where nothing was touched
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from support.up import PYKRUISE
+from switch_over.objects import Document, objects_at_rest
+from testbed.control_plane import ControlPlane
+from testbed.openkruise import NAMESPACE, OpenKruise
+
+__all__ = ["Seen", "Switching", "differences"]
+
+KINDS: Final = (
+    "clonesets.apps.kruise.io,statefulsets.apps.kruise.io,daemonsets.apps.kruise.io,uniteddeployments,sidecarsets,"
+    "workloadspreads,persistentpodstates,resourcedistributions,podunavailablebudgets,broadcastjobs,advancedcronjobs,"
+    "imagepulljobs,imagelistpulljobs,podprobemarkers,nodeimages,controllerrevisions,deployments.apps,statefulsets.apps"
+)
+OWN: Final = "pykruise.io/"
+UNSTABLE: Final = frozenset({"deployment.kubernetes.io/revision"})
+
+LEADS_S: Final = 90.0
+QUIET_S: Final = 6.0
+"""How long pods have to stay as they are until a cluster counts as settled."""
+SETTLES_S: Final = 150.0
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What must survive a switch, by `kind namespace/name`."""
+
+    pods: Mapping[str, Document]
+    objects: Mapping[str, Document]
+
+
+class Switching:
+    """One cluster, its simulated nodes, and the manager that works on it."""
+
+    def __init__(self, plane: ControlPlane, version: str, folder: Path) -> None:
+        self.plane = plane
+        self.folder = folder
+        self.original = OpenKruise(plane, version)
+        self._nodes: subprocess.Popen[bytes] | None = None
+        self._own: subprocess.Popen[bytes] | None = None
+        self.refused: dict[str, str] = {}
+        """Objects that the release does not take, and its words."""
+
+    async def begin(self) -> None:
+        """Install the release, start its manager and four nodes, and create everything; returns when all is settled."""
+        self._start_nodes()
+        await self.original.install()
+        await self.original.start()
+        await asyncio.sleep(2)  # its webhooks are asked from then on
+        served = self._served()
+        for document in objects_at_rest(served):
+            self.create(document)
+        await self.settled()
+
+    async def end(self) -> None:
+        """End everything that this made."""
+        for process in (self._own, self._nodes):
+            if process is not None:
+                process.kill()
+                process.wait()
+        await self.original.stop()
+
+    def create(self, document: Document) -> None:
+        """Apply one object; what the release refuses is remembered."""
+        done = self.kubectl("apply", "--server-side", "-f", "-", text=yaml.safe_dump(document), check=False)
+        if done.returncode:
+            self.refused[f"{document['kind']} {document['metadata']['name']}"] = done.stderr.strip()
+
+    async def use(self, manager: str, *, waits_s: float = 0.0) -> None:
+        """End the manager that works, start the other one, and return when it leads. `waits_s`: for rollouts to go on
+        before the switch."""
+        await asyncio.sleep(waits_s)
+        if manager == "pykruise":
+            await self.original.stop()
+            self._install_own()
+            self._start_own()
+        else:
+            self._stop_own()
+            await self.original.start()
+        await self._leads(manager)
+
+    async def settled(self) -> None:
+        """Return when pods have not changed for a while, and all that should be ready are."""
+        end = time.monotonic() + SETTLES_S
+        last, since = self.seen().pods, time.monotonic()
+        while time.monotonic() < end:
+            await asyncio.sleep(1)
+            now = self.seen().pods
+            if now != last:
+                last, since = now, time.monotonic()
+            elif time.monotonic() - since > QUIET_S:
+                return
+        raise AssertionError("pods go on changing")
+
+    def seen(self) -> Seen:
+        """What is there now."""
+        pods = {_name(pod): _pod(pod) for pod in self._items("pods")}
+        objects = {_name(one): _object(one) for one in self._items(KINDS)}
+        claims = {
+            _name(one): {"uid": one["metadata"]["uid"]} for one in self._items("persistentvolumeclaims")
+        }
+        return Seen(pods, {**objects, **claims})
+
+    def kubectl(
+        self, *words: str, text: str | None = None, check: bool = True
+    ) -> "subprocess.CompletedProcess[str]":
+        """kubectl with the rights of an admin."""
+        command = [str(self.plane.binary("kubectl")), f"--kubeconfig={self.plane.kubeconfig}", *words]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        assert not check or not done.returncode, f"{' '.join(words)}: {done.stderr}"
+        return done
+
+    def pykruise(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        """A command of pykruise against the cluster."""
+        command = [*PYKRUISE, *words, f"--kubeconfig={self.plane.kubeconfig}"]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def own_log(self) -> str:
+        """All that pykruise's managers have logged."""
+        return (self.folder / "manager.log").read_text(errors="replace")
+
+    def get(self, what: str, name: str, namespace: str = "default") -> Document:
+        """One object."""
+        return _json(self.kubectl("get", what, name, "-n", namespace, "-o", "json").stdout)
+
+    # ── parts ────────────────────────────────────────────────────────────────
+
+    def _start_nodes(self) -> None:
+        with (self.folder / "kubelets.log").open("ab") as log:
+            command = [*PYKRUISE, "kubelets", f"--kubeconfig={self.plane.kubeconfig}", "--nodes=4"]
+            self._nodes = subprocess.Popen([*command, "--volumes", "--agent"], stdout=log, stderr=log)
+
+    def _items(self, what: str) -> list[Document]:
+        found: list[Document] = _json(self.kubectl("get", what, "-A", "-o", "json").stdout)["items"]
+        return found
+
+    def _served(self) -> Mapping[str, frozenset[str]]:
+        return {
+            crd["spec"]["names"]["kind"]: frozenset(
+                version["name"] for version in crd["spec"]["versions"] if version["served"]
+            )
+            for crd in self._items("customresourcedefinitions")
+        }
+
+    def _install_own(self) -> None:
+        command = [*PYKRUISE, "install", "--no-crds", "--webhook-host=127.0.0.1"]
+        command += [f"--webhook-port={self.original.webhook_port}", f"--feature-gates={self.original.gates}"]
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=text)
+
+    def _start_own(self) -> None:
+        environment = {
+            **os.environ,
+            "POD_NAMESPACE": NAMESPACE,
+            "WEBHOOK_HOST": "127.0.0.1",
+            "WEBHOOK_PORT": str(self.original.webhook_port),
+        }
+        command = [*PYKRUISE, "manager", f"--kubeconfig={self.plane.kubeconfig}", "-v=4"]
+        command += [f"--{server}-addr=127.0.0.1:0" for server in ("metrics", "health-probe", "pprof")]
+        command += [f"--feature-gates={self.original.gates}"]
+        with (self.folder / "manager.log").open("ab") as log:
+            self._own = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    def _stop_own(self) -> None:
+        process, self._own = self._own, None
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+    async def _leads(self, manager: str) -> None:
+        """Return when the Lease has a holder that is not the manager before."""
+        end = time.monotonic() + LEADS_S
+        before = self._holder()
+        while time.monotonic() < end:
+            holder = self._holder()
+            if holder and holder != before and (self._own is None or self._own.poll() is None):
+                return
+            await asyncio.sleep(0.5)
+        raise AssertionError(f"{manager} does not lead: {self.own_log()[-2000:] if self._own else ''}")
+
+    def _holder(self) -> str:
+        done = self.kubectl("get", "lease", "kruise-manager", "-n", NAMESPACE, "-o", "json", check=False)
+        spec: Document = _json(done.stdout)["spec"] if not done.returncode else {}
+        return f"{spec.get('holderIdentity') or ''}"
+
+
+def differences(before: Seen, after: Seen) -> list[str]:
+    """One line for each pod or object that is gone, is new or was changed."""
+    return [
+        *_differences("pod", before.pods, after.pods),
+        *_differences("object", before.objects, after.objects),
+    ]
+
+
+def _differences(what: str, before: Mapping[str, Document], after: Mapping[str, Document]) -> Iterator[str]:
+    for name in sorted(before.keys() | after.keys()):
+        if name not in after:
+            yield f"{what} {name} is gone"
+        elif name not in before:
+            yield f"{what} {name} is new"
+        else:
+            old, new = before[name], after[name]
+            for field in sorted(old.keys() | new.keys()):
+                if old.get(field) != new.get(field):
+                    yield f"{what} {name}: {field}: {old.get(field)} → {new.get(field)}"
+
+
+def _name(document: Document) -> str:
+    metadata = document["metadata"]
+    return f"{document['kind']} {metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def _meta(document: Document) -> Document:
+    metadata = document["metadata"]
+    annotations = {
+        name: text
+        for name, text in (metadata.get("annotations") or {}).items()
+        if not name.startswith(OWN) and name not in UNSTABLE
+    }
+    return {
+        "uid": metadata["uid"],
+        "labels": metadata.get("labels") or {},
+        "annotations": annotations,
+        "finalizers": metadata.get("finalizers") or [],
+        "owners": [owner["uid"] for owner in metadata.get("ownerReferences") or ()],
+    }
+
+
+def _pod(pod: Document) -> Document:
+    statuses = pod["status"].get("containerStatuses") or ()
+    return {
+        **_meta(pod),
+        "images": {one["name"]: one["image"] for one in pod["spec"]["containers"]},
+        "restarts": {one["name"]: one["restartCount"] for one in statuses},
+        "ready": any(
+            one["type"] == "Ready" and one["status"] == "True"
+            for one in pod["status"].get("conditions") or ()
+        ),
+    }
+
+
+def _object(document: Document) -> Document:
+    generation = document["metadata"].get("generation")
+    kept = {field: document.get(field) for field in ("spec", "data")}
+    return {**_meta(document), "generation": generation, **kept}
+
+
+def _json(text: str) -> Any:
+    return json.loads(text)
