@@ -28,7 +28,7 @@ from pykruise.kube.errors import (
 )
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import Resource
+from pykruise.kube.resources import Resource, collection_of
 from pykruise.kube.retries import RetryPolicy, is_read_repeatable, is_write_repeatable
 from pykruise.kube.transport import Request, Transport
 from pykruise.kube.version import __version__
@@ -441,17 +441,18 @@ class Client:
         priority: int,
     ) -> bytes:
         started = asyncio.get_running_loop().time()
+        scope = f"{'reads' if request.method == 'GET' else 'writes'} of {collection_of(request.path)}"
         failures = 0
         while True:
             try:
-                async with self.limiter.slot(priority=priority):
+                async with self.limiter.slot(priority=priority, scope=scope):
                     answer = await self.transport.request(request)
                     if answer.status < 300:
                         return answer.body
                     raise error_for(answer.status, answer.body, answer.headers)
             except KubeError as err:
                 failures += 1
-                if failures > repetitions or not is_repeatable(err):
+                if failures > repetitions or not is_repeatable(err) or self._retry.is_too_long(err):
                     raise
                 wait_s = self._retry.wait_s(err, failures, self._rng)
                 waited_s = asyncio.get_running_loop().time() - started

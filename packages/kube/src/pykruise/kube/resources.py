@@ -34,6 +34,7 @@ __all__ = [
     "STATEFUL_SETS",
     "STORAGE_CLASSES",
     "Resource",
+    "collection_of",
 ]
 
 _is_plain = re.compile(r"[A-Za-z0-9._~-]+").fullmatch
@@ -80,6 +81,14 @@ class Resource(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def collection_of(path: str) -> str:
+    """The URL path of the collection that an object's path, or its subresource's, is of; other paths stay."""
+    parts = path.split("/")
+    begin = 3 if parts[1:2] == ["api"] else 4 if parts[1:2] == ["apis"] else len(parts)
+    is_namespaced = parts[begin : begin + 1] == ["namespaces"] and len(parts) > begin + 2
+    return "/".join(parts[: begin + (3 if is_namespaced else 1)])
 
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
