@@ -18,6 +18,7 @@ import httptools
 import msgspec
 
 from pykruise.kube.errors import UnreachableError
+from pykruise.kube.http_heads import LINE_END, field_lines, length_line, request_line
 from pykruise.kube.transport import Request
 
 __all__ = [
@@ -224,22 +225,19 @@ class RequestWriter:
         self._blocks: dict[Fields, bytes] = {}
 
     def encode(self, request: Request, headers: Fields) -> bytes:
-        """One request, with `headers` instead of its own. Raises ValueError for what would break its line."""
+        """One request, with `headers` instead of its own. Raises HttpHeadError for what would break its line."""
         method, body = request.method, request.body
         target = target_of(self._origin, request)
         block = self._blocks.get(headers)
         if block is None:
             if len(self._blocks) >= _MOST_BLOCKS:  # tokens change now and then
                 self._blocks.clear()
-            block = self._blocks[headers] = _header_lines([("Host", self._origin.authority), *headers])
-        if not target.isascii() or not target.isprintable() or " " in target:
-            raise ValueError(f"{method} {target!r}: the path is not percent-encoded")
+            block = self._blocks[headers] = field_lines([("Host", self._origin.authority), *headers])
         if body or method not in _WITHOUT_BODY:
-            length = b"Content-Length: %d\r\n" % len(body or b"")
+            length = length_line(len(body or b""))
         else:
             length = b""
-        line = f"{method} {target} HTTP/1.1\r\n".encode()
-        return b"".join((line, block, length, b"\r\n", body or b""))
+        return b"".join((request_line(method, target), block, length, LINE_END, body or b""))
 
 
 def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], None]:
@@ -264,11 +262,3 @@ def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], 
                         sock.shutdown(socket.SHUT_RDWR)
 
     return cut
-
-
-def _header_lines(fields: list[tuple[str, str]]) -> bytes:
-    lines = [f"{name}: {value}\r\n" for name, value in fields]
-    for (name, _), line in zip(fields, lines, strict=True):
-        if line.count("\r") != 1 or line.count("\n") != 1:
-            raise ValueError(f"header {name!r}: there is a line break in it")
-    return "".join(lines).encode()

@@ -39,9 +39,10 @@ from typing import Any, Final, NamedTuple, cast
 import httptools
 
 from pykruise.kube.http_app import App, Limits, Streamed
+from pykruise.kube.http_heads import CONTINUE, HEAD_END, LAST_CHUNK, LINE_END, chunk_of
 from pykruise.kube.http_room import Room
 from pykruise.kube.http_turns import Turns
-from pykruise.kube.http_wire import CONTINUE, LAST_CHUNK, HeadWriter, Request, chunk_of, split_target
+from pykruise.kube.http_wire import HeadWriter, Request, split_target
 from pykruise.kube.transport import Response
 
 __all__ = ["RECEIVE", "REFUSAL_CODES", "Connection", "ServerState"]
@@ -63,8 +64,6 @@ _STEP: Final = 4 * 1024
 """Bytes of heads and chunks that one step parses: four of them may be a header, and six a chunk."""
 _MOST_FIELDS: Final = 256
 """Of a query."""
-_END: Final = b"\r\n\r\n"
-"""What a head ends with, and a body in chunks too."""
 _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
 """Headers of which a second one makes another request out of this one, for some reader on its way."""
 REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)
@@ -253,8 +252,8 @@ class Connection(asyncio.Protocol):
     def _feed(self, data: bytes) -> None:
         """Parse a piece that ends with the message, if not before."""
         if self._is_between:
-            if data[self._at] in b"\r\n":  # servers ignore empty lines in front of a request
-                self._at = len(data) - len(data[self._at :].lstrip(b"\r\n"))
+            if data[self._at] in LINE_END:  # servers ignore empty lines in front of a request
+                self._at = len(data) - len(data[self._at :].lstrip(LINE_END))
             if self._at >= len(data):
                 return
             self._is_between = False
@@ -265,7 +264,7 @@ class Connection(asyncio.Protocol):
             self._tail = (self._tail + data[max(begin, end - 3) : end])[-3:]
             if not self._has_line:
                 self._line += data[begin:end]
-                self._has_line = b"\r\n" in self._line
+                self._has_line = LINE_END in self._line
         self._at = end
         self._arrived += end - begin
         try:
@@ -286,11 +285,11 @@ class Connection(asyncio.Protocol):
         if self._body_left:
             return min(len(data), self._at + self._body_left)
         most = min(len(data), self._at + _STEP)
-        across = (self._tail + data[self._at : self._at + 3]).find(_END)
+        across = (self._tail + data[self._at : self._at + 3]).find(HEAD_END)  # a body in chunks ends so too
         if across >= 0:
-            return min(most, self._at + across + len(_END) - len(self._tail))
-        found = data.find(_END, self._at, most)
-        return most if found < 0 else found + len(_END)
+            return min(most, self._at + across + len(HEAD_END) - len(self._tail))
+        found = data.find(HEAD_END, self._at, most)
+        return most if found < 0 else found + len(HEAD_END)
 
     def _hear_no_more(self) -> None:
         """What is left is thrown away, as is what still comes."""
@@ -413,7 +412,7 @@ class Connection(asyncio.Protocol):
         """The code that refuses this head; 0: none. The parser is more lenient than RFC 9112 in these."""
         method, version = self._parser.get_method(), self._parser.get_http_version()
         line = b"%b %b HTTP/%b" % (method, self._target, version.encode())
-        if not self._line.startswith(line + b"\r\n"):
+        if not self._line.startswith(line + LINE_END):
             return 400
         if version not in ("1.0", "1.1"):
             return 505

@@ -16,6 +16,7 @@ from pykruise.kinds.containerrecreaterequest.types import (
 )
 from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, NODE_LABEL, POD_LABEL, read_spec
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
+from pykruise.kube.container_rules import check_http_head
 from pykruise.kube.documents import Document, annotations_of, deep_copy, get_path, labels_of, same
 from pykruise.kube.errors import Cause, Status
 from pykruise.kube.field_errors import (
@@ -144,6 +145,8 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
             yield not_found(f"{here}.name", one.name)
         elif not (statuses.get(one.name) or {}).get("containerID"):
             yield invalid(f"{here}.name", one.name, "the container has not been started")
+        elif get := get_path(known[one.name], "lifecycle", "preStop", "httpGet", default=None):
+            yield from check_http_head(get, f"{here}.preStop.httpGet")
 
 
 def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
