@@ -56,11 +56,11 @@ def now() -> float:
 
 async def test_a_get_asks_for_json_in_our_name_and_returns_the_bytes_as_they_came() -> None:
     # given
-    transport = ScriptedTransport(answer(200, b'{"kind": "Pod"}'))
+    transport = ScriptedTransport(answer(200, b'{"kind": "Pod",  "metadata": {"name": "a"}}'))
     # when
     raw = await client(transport).get(PODS, "ns", "a", subresource="status")
     # then
-    assert raw == b'{"kind": "Pod"}'
+    assert raw == b'{"kind": "Pod",  "metadata": {"name": "a"}}'
     asked = transport.asked[0]
     assert (asked.method, asked.path, asked.query) == ("GET", "/api/v1/namespaces/ns/pods/a/status", {})
     assert asked.headers["accept"] == "application/json"

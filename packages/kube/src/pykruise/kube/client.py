@@ -17,12 +17,13 @@ from typing import Any, Final, TypedDict, Unpack
 import msgspec
 import orjson
 
+from pykruise.kube.answers import check_object
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import (
     ApiError,
-    ConnectionLostError,
     GoneError,
     KubeError,
+    MalformedAnswerError,
     Status,
     error_for,
 )
@@ -104,6 +105,9 @@ class _ListEnvelope(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+_OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resize"})
+"""Subresources whose answer is an object with metadata."""
+
 _decode_list = msgspec.json.Decoder(_ListEnvelope).decode
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
 _decode_status = msgspec.json.Decoder(Status).decode
@@ -160,7 +164,9 @@ class Client:
         self, resource: Resource, namespace: str, name: str, *, subresource: str = "", priority: int = 0
     ) -> bytes:
         """The object (or its subresource) as stored now. Raises NotFoundError."""
-        return await self._read(resource.path(namespace, name, subresource), {}, priority=priority)
+        is_object = subresource in _OBJECTS
+        path = resource.path(namespace, name, subresource)
+        return await self._read(path, {}, priority=priority, is_object=is_object)
 
     async def get_path(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_s: float | None = None
@@ -273,7 +279,7 @@ class Client:
         try:
             return _decode_list(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
-            raise ConnectionLostError(f"GET {asked.path}: the answer is not a list: {err}") from err
+            raise MalformedAnswerError(f"GET {asked.path}: the answer is not a list: {err}") from err
 
     def watch(
         self,
@@ -396,11 +402,14 @@ class Client:
         timeout_s: float | None = None,
         priority: int = 0,
         headers: Mapping[str, str] | None = None,
+        is_object: bool = False,
     ) -> bytes:
         request = Request(
             "GET", path, query=query, headers=headers or self._read_headers, timeout_s=timeout_s
         )
-        return await self._attempts(request, self._retry.reads, is_read_repeatable, priority)
+        return await self._attempts(
+            request, self._retry.reads, is_read_repeatable, priority, is_object=is_object
+        )
 
     async def _write(
         self,
@@ -425,13 +434,26 @@ class Client:
         if force:
             query["force"] = "true"
         data = body if isinstance(body, bytes) else orjson.dumps(body)
-        return await self._send(method, path, query, data, content_type, options.get("priority", 0))
+        # A POST may be a question (SubjectAccessReview) or an order (Eviction), which nothing stores.
+        is_object = options.get("subresource", "") in _OBJECTS and not resource.kind.endswith("Review")
+        priority = options.get("priority", 0)
+        return await self._send(method, path, query, data, content_type, priority, is_object=is_object)
 
     async def _send(
-        self, method: str, path: str, query: Mapping[str, str], data: bytes, content_type: str, priority: int
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        data: bytes,
+        content_type: str,
+        priority: int,
+        *,
+        is_object: bool = False,
     ) -> bytes:
         request = Request(method, path, query=query, headers=self._write_headers[content_type], body=data)
-        return await self._attempts(request, self._retry.writes, is_write_repeatable, priority)
+        return await self._attempts(
+            request, self._retry.writes, is_write_repeatable, priority, is_object=is_object
+        )
 
     async def _attempts(
         self,
@@ -439,6 +461,8 @@ class Client:
         repetitions: int,
         is_repeatable: Callable[[KubeError], bool],
         priority: int,
+        *,
+        is_object: bool,
     ) -> bytes:
         started = asyncio.get_running_loop().time()
         scope = f"{'reads' if request.method == 'GET' else 'writes'} of {collection_of(request.path)}"
@@ -448,6 +472,8 @@ class Client:
                 async with self.limiter.slot(priority=priority, scope=scope):
                     answer = await self.transport.request(request)
                     if answer.status < 300:
+                        if is_object:
+                            check_object(answer.body, what=f"{request.method} {request.path}")
                         return answer.body
                     raise error_for(answer.status, answer.body, answer.headers)
             except KubeError as err:
@@ -512,7 +538,7 @@ async def _events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerator[Watc
             event = _decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
             # Half a line before the connection broke, or something that is no API server.
-            raise ConnectionLostError(f"watch {path}: a line is not an event: {err}") from err
+            raise MalformedAnswerError(f"watch {path}: a line is not an event: {err}") from err
         if event.type == "ERROR":
             raise _error_of(event)
         yield event

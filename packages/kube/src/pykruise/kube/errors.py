@@ -4,6 +4,7 @@ KubeError
 ├── TransportError            no answer came; `sent` tells whether the request may have taken effect
 │   ├── UnreachableError      no connection (refused, name not found, TLS refused): nothing was sent
 │   ├── ConnectionLostError   the connection broke before the answer was complete
+│   ├── MalformedAnswerError  what came is no answer to this: a proxy's page, half an object
 │   └── RequestTimeoutError   the answer did not come in time
 ├── ApiError                  the server answered with a Status: code, reason, message, causes
 │   ├── BadRequestError       400
@@ -50,6 +51,7 @@ __all__ = [
     "InternalError",
     "InvalidError",
     "KubeError",
+    "MalformedAnswerError",
     "MethodNotAllowedError",
     "NotFoundError",
     "RequestTimeoutError",
@@ -94,6 +96,10 @@ class UnreachableError(TransportError):
 
 class ConnectionLostError(TransportError):
     """The connection broke before the answer was complete; the request may have taken effect."""
+
+
+class MalformedAnswerError(ConnectionLostError):
+    """What came with status 200 is not what was asked for; the request may have taken effect."""
 
 
 class SilentStreamError(ConnectionLostError):
