@@ -23,6 +23,7 @@ KubeError
 │   ├── InternalError         500
 │   ├── ServerUnavailableError 502, 503, retry_after_s
 │   └── ServerTimeoutError    504, and 500 with reason ServerTimeout: the request may have taken effect
+├── InvalidNameError          a name that is no part of a path: nothing was sent
 └── ConfigurationError        a kubeconfig or in-cluster configuration that cannot be used
 
 `error_for(status, body)` makes the right one of an answer. What it says is bounded there: texts are excerpts
@@ -50,6 +51,7 @@ __all__ = [
     "HeldBackError",
     "InternalError",
     "InvalidError",
+    "InvalidNameError",
     "KubeError",
     "MalformedAnswerError",
     "MethodNotAllowedError",
@@ -80,6 +82,10 @@ class KubeError(Exception):
 
 class ConfigurationError(KubeError):
     """How to reach the cluster could not be read; the message says what, where and what to do."""
+
+
+class InvalidNameError(KubeError):
+    """A name, often of somebody's spec, that would ask for something else as a part of a path. Nothing was sent."""
 
 
 class TransportError(KubeError):

@@ -28,7 +28,7 @@ from pykruise.kube.field_errors import (
     refusal,
     required,
 )
-from pykruise.kube.field_rules import check_not_negative, check_one_of
+from pykruise.kube.field_rules import check_not_negative, check_one_of, check_segment
 from pykruise.plans.review import Lookups
 from pykruise.pods.nodes import VIRTUAL_NODE, is_virtual_node
 from pykruise.pods.views import is_active
@@ -101,6 +101,7 @@ def _errors_of(spec: ContainerRecreateRequestSpec) -> Iterator[Cause]:
     """Of the request alone."""
     if not spec.pod_name:
         yield required("spec.podName")
+    yield from check_segment(spec.pod_name, "spec.podName")
     if not spec.containers:
         yield required("spec.containers")
     deadline = spec.active_deadline_seconds
