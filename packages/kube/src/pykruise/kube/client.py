@@ -20,6 +20,7 @@ import orjson
 from pykruise.kube.answers import check_object
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import (
+    AnswerTooLargeError,
     ApiError,
     GoneError,
     KubeError,
@@ -105,6 +106,8 @@ class _ListEnvelope(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+_SMALL_PAGE: Final = 20
+"""Objects of a page that is surely small enough, of 3 MiB each."""
 _OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resize"})
 """Subresources whose answer is an object with metadata."""
 
@@ -238,11 +241,24 @@ class Client:
         asked = _ListRequest(path, selectors, resource_version, timeout_s, priority, metadata_only)
         try:
             return await self._list(asked, limit, on_page)
+        except AnswerTooLargeError:
+            if 0 < limit <= _SMALL_PAGE:
+                raise
+            on_restart()
+            return await self._list_small(asked, on_page)
         except _ExpiredPageError:
             on_restart()
         try:
             return await self._list(asked, 0, on_page)
         except _ExpiredPageError as err:  # a server that pages without being asked to
+            raise err.gone from err
+
+    async def _list_small(
+        self, asked: "_ListRequest", on_page: Callable[[Sequence[msgspec.Raw]], Awaitable[None]]
+    ) -> str:
+        try:
+            return await self._list(asked, _SMALL_PAGE, on_page)
+        except _ExpiredPageError as err:
             raise err.gone from err
 
     async def _list(

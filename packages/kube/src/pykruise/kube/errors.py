@@ -4,6 +4,7 @@ KubeError
 ├── TransportError            no answer came; `sent` tells whether the request may have taken effect
 │   ├── UnreachableError      no connection (refused, name not found, TLS refused): nothing was sent
 │   ├── ConnectionLostError   the connection broke before the answer was complete
+│   ├── AnswerTooLargeError   more came than this keeps of one answer
 │   ├── MalformedAnswerError  what came is no answer to this: a proxy's page, half an object
 │   └── RequestTimeoutError   the answer did not come in time
 ├── ApiError                  the server answered with a Status: code, reason, message, causes
@@ -40,6 +41,7 @@ from pykruise.kube.excerpts import excerpt
 __all__ = [
     "LONGEST_WAIT_S",
     "AlreadyExistsError",
+    "AnswerTooLargeError",
     "ApiError",
     "BadRequestError",
     "Cause",
@@ -102,6 +104,10 @@ class UnreachableError(TransportError):
 
 class ConnectionLostError(TransportError):
     """The connection broke before the answer was complete; the request may have taken effect."""
+
+
+class AnswerTooLargeError(ConnectionLostError):
+    """More came than is kept of one answer (kube/http_connection.py says how much); the connection was ended."""
 
 
 class MalformedAnswerError(ConnectionLostError):

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.errors import (
+    AnswerTooLargeError,
     ApiError,
     InternalError,
     KubeError,
@@ -61,7 +62,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_read_repeatable(err: KubeError) -> bool:
     """Whether a read may be tried again: after anything that may pass."""
-    return isinstance(err, _MAY_PASS)
+    # What is too large is so the next time too, and each time costs what it is bounded by.
+    return isinstance(err, _MAY_PASS) and not isinstance(err, AnswerTooLargeError)
 
 
 def is_write_repeatable(err: KubeError) -> bool:
