@@ -429,6 +429,8 @@ class Webhooks:
                 if problem and not self._check_problem:
                     _log.error("webhooks: %s", problem)
                 self._check_problem = problem
+                if problem:  # the clock may have jumped past the certificate's end
+                    self._wake.set()
             await asyncio.sleep(CHECK_EVERY_S if served is not None else 1.0)
 
     async def _answers(self, certificates: Certificates) -> str:
