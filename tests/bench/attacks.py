@@ -10,39 +10,57 @@ so many bytes at once. It speaks TLS without looking at certificates, as an atta
 
 import argparse
 import asyncio
+import base64
 import json
 import ssl
+import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import orjson
 import uvloop
+from aiohttp import web
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.client import Client
+from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.documents import Document
+from pykruise.kube.errors import AlreadyExistsError
+from pykruise.kube.http import HttpTransport
 from pykruise.kube.resources import PODS, Resource
+from support.certificates import Authority
 from support.reviews import posted, request
+from support.webhooks import free_port
 
 __all__ = ["ATTACKS", "Target", "stored"]
 
 HOST: Final = "127.0.0.1"
 NAMESPACE: Final = "attacked"
+VALIDATING: Final = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
 MIB: Final = 1024 * 1024
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where a manager listens."""
+    """Where a manager listens, and how a user of one namespace reaches the API server."""
 
     webhook: int
     plain: tuple[int, ...] = ()
     """Ports of probes, metrics and thread dumps."""
     address: str = "127.0.0.2"
     """Where the attack comes from."""
+    kubeconfig: str = ""
 
 
 def _tls() -> ssl.SSLContext:
@@ -147,6 +165,104 @@ async def half_heads(target: Target) -> None:
     async with asyncio.TaskGroup() as tasks:
         for port in target.plain:
             tasks.create_task(_at_once(200, on(port)))
+
+
+def _pipelining(ports: Callable[[Target], Collection[int]], *, tls: bool, count: int) -> Attack:
+    """So many connections on each port, on which 8,000 of the smallest requests are sent at once, again and again."""
+    requests = b"GET / HTTP/1.1\r\nHost:x\r\n\r\n" * 8000
+
+    async def attack(target: Target) -> None:
+        def on(port: int) -> Callable[[], Awaitable[None]]:
+            async def work() -> None:
+                reader, writer = await _connected(port, target, tls=tls)
+                reading = asyncio.ensure_future(_read_all(reader))
+                try:
+                    while not reading.done():
+                        writer.write(requests)
+                        await writer.drain()
+                finally:
+                    reading.cancel()
+                    writer.close()
+
+            return work
+
+        async with asyncio.TaskGroup() as tasks:
+            for port in ports(target):
+                tasks.create_task(_at_once(count, on(port)))
+
+    return attack
+
+
+async def _read_all(reader: asyncio.StreamReader) -> None:
+    while await reader.read(MIB):
+        pass
+
+
+# ── an admission webhook of one's own ────────────────────────────────────────
+
+
+async def refusals(target: Target) -> None:
+    """A webhook that refuses the pods of twenty CloneSets with 429, a wait of a day, and a megabyte of text."""
+    if not target.kubeconfig:
+        return
+    authority = Authority()
+    with tempfile.TemporaryDirectory() as name:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        chain, key = Path(name) / "tls.crt", Path(name) / "tls.key"
+        for path, content in zip((chain, key), authority.issue("hostile", hosts=(HOST,)), strict=True):
+            path.write_bytes(content)
+        context.load_cert_chain(chain, key)
+        app = web.Application(client_max_size=8 * MIB)
+        app.router.add_post("/", _refuse)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        port = free_port()
+        await web.TCPSite(runner, HOST, port, ssl_context=context).start()
+        transport = HttpTransport(load_kubeconfig(target.kubeconfig))
+        client = Client(transport)
+        try:
+            await client.create(VALIDATING, "", _hostile_webhook(port, authority.pem))
+            for number in range(20):
+                spec = {"replicas": 5, "selector": SELECTOR, "template": TEMPLATE}
+                doc = {"metadata": {"name": f"refused-{number}"}, "spec": spec}
+                with suppress(AlreadyExistsError):
+                    await client.create(CLONE_SETS, NAMESPACE, {**_typed(CLONE_SETS), **doc})
+            await asyncio.Event().wait()
+        finally:
+            await client.delete(VALIDATING, "", "hostile")
+            await transport.close()
+            await runner.cleanup()
+
+
+async def _refuse(asked: web.Request) -> web.Response:
+    uid = orjson.loads(await asked.read())["request"]["uid"]
+    status = {
+        "code": 429,
+        "reason": "TooManyRequests",
+        "message": "spec.containers[0]: not allowed, " * 30_000,
+        "details": {"retryAfterSeconds": 86_400},
+    }
+    response = {"uid": uid, "allowed": False, "status": status}
+    answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+    return web.json_response(answer)
+
+
+def _hostile_webhook(port: int, authority: bytes) -> Document:
+    webhook = {
+        "name": "hostile.example.com",
+        "clientConfig": {"url": f"https://{HOST}:{port}/", "caBundle": base64.b64encode(authority).decode()},
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+        ],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {**_typed(VALIDATING), "metadata": {"name": "hostile"}, "webhooks": [webhook]}
+
+
+def _typed(resource: Resource) -> Document:
+    return {"apiVersion": resource.api_version, "kind": resource.kind}
 
 
 # ── bodies ───────────────────────────────────────────────────────────────────
@@ -328,6 +444,9 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "drips": drips,
     "idle": idle,
     "half-heads": half_heads,
+    "pipelined": _pipelining(lambda target: (target.webhook,), tls=True, count=40),
+    "pipelined-plain": _pipelining(lambda target: target.plain, tls=False, count=30),
+    "refusals": refusals,
     "conversion-15MB": _posting("/convert", lambda: _conversion(15_000_000), at_once=4),
     "conversion-4MB": _posting("/convert", lambda: _conversion(4_000_000), at_once=8),
     "brackets": _posting("/mutate-pod", _brackets),
@@ -361,9 +480,11 @@ def main() -> None:
     parser.add_argument("--webhook", type=int, required=True)
     parser.add_argument("--plain", default="", help="ports of probes, metrics and thread dumps")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--kubeconfig", default="", help="of the API server, for attacks that store objects")
     parser.add_argument("--only", default="", help=f"of: {', '.join(ATTACKS)}")
     asked = parser.parse_args()
-    target = Target(asked.webhook, tuple(int(port) for port in asked.plain.split(",") if port))
+    plain = tuple(int(port) for port in asked.plain.split(",") if port)
+    target = Target(asked.webhook, plain, kubeconfig=asked.kubeconfig)
     names = asked.only.split(",") if asked.only else list(ATTACKS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(attack(names, target, asked.seconds))

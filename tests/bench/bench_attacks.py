@@ -30,6 +30,7 @@ import uvloop
 from bench.attacks import ATTACKS, NAMESPACE, stored
 from bench.bench_admission import pod
 from bench.large import LoneManager
+from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.client import Client
 from pykruise.kube.config import load_kubeconfig
 from pykruise.kube.documents import decode
@@ -68,6 +69,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """CPU time of a garbage collection, at most."""
     where: str
     lease_kept: bool
+    set_s: float
+    """Until a CloneSet of another namespace had its pod, made in the middle of the attack."""
 
 
 class Victim(msgspec.Struct, frozen=True):
@@ -78,6 +81,7 @@ class Victim(msgspec.Struct, frozen=True):
     webhook: int
     plain: tuple[int, ...]
     tls: ssl.SSLContext
+    kubeconfig: Path
 
 
 @contextmanager
@@ -115,7 +119,7 @@ async def victim(plane: ControlPlane, folder: Path, log: int | None, own: set[in
         authority = await _authority(client)
         tls = ssl.create_default_context(cadata=authority)
         tls.check_hostname = False
-        found = Victim(manager, client, webhook, tuple(ports.values()), tls)
+        found = Victim(manager, client, webhook, tuple(ports.values()), tls, plane.kubeconfig)
         await _ready(found)
         yield found
     finally:
@@ -237,6 +241,8 @@ async def _measured(one: Victim, title: str, names: list[str], seconds: float) -
                 ",".join(map(str, one.plain)),
                 "--seconds",
                 str(seconds + 4),
+                "--kubeconfig",
+                str(one.kubeconfig),
                 "--only",
                 ",".join(names),
             ),
@@ -244,7 +250,9 @@ async def _measured(one: Victim, title: str, names: list[str], seconds: float) -
         )
         await asyncio.sleep(2)  # until it has begun
     with Memory(one.manager.pid) as memory:
+        making = asyncio.create_task(_make_a_set(one.client, title, within_s=seconds))
         await honest.run(seconds)
+        set_s = await making
     if attacker is not None:
         await attacker.wait()
     report = await one.manager.report()
@@ -264,7 +272,26 @@ async def _measured(one: Victim, title: str, names: list[str], seconds: float) -
         collection_ms=report["collection_ms"],
         where=report["where"],
         lease_kept=await _leader(one.client) == leader,
+        set_s=set_s,
     )
+
+
+async def _make_a_set(client: Client, title: str, *, within_s: float) -> float:
+    """Seconds until a CloneSet of one pod had it; infinite when it never had within that time."""
+    await asyncio.sleep(within_s / 4)
+    template = {
+        "metadata": {"labels": {"app": title}},
+        "spec": {"containers": [{"name": "main", "image": "nginx"}]},
+    }
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": title}}, "template": template}
+    doc = {"apiVersion": CLONE_SETS.api_version, "kind": CLONE_SETS.kind, "metadata": {"name": title.lower()}}
+    began = time.perf_counter()
+    await client.create(CLONE_SETS, "default", {**doc, "spec": spec})
+    while time.perf_counter() - began < within_s:
+        if (await client.list(PODS, "default", label_selector=f"app={title}")).items:
+            return time.perf_counter() - began
+        await asyncio.sleep(0.02)
+    return float("inf")
 
 
 class Memory:
@@ -301,7 +328,7 @@ def _share_mb(pid: int | str) -> float:
 
 HEAD = (
     f"{'attack':<18}{'reviews':>8}{'refused':>8}{'p50 ms':>8}{'p99 ms':>8}{'max ms':>8}{'MB':>6}{'stop ms':>9}"
-    f"{'wait ms':>9}{'gc ms':>7}  lease  where the longest stop was"
+    f"{'wait ms':>9}{'gc ms':>7}{'set s':>7}  lease  where the longest stop was"
 )
 
 
@@ -310,7 +337,8 @@ def line(one: Outcome) -> str:
     lease = "kept" if one.lease_kept else "LOST"
     return (
         f"{one.attack:<18}{one.reviews:>8}{one.refused:>8}{one.p50_ms:>8.1f}{one.p99_ms:>8.1f}{one.longest_ms:>8.0f}"
-        f"{one.memory_mb:>6.0f}{one.stop_ms:>9.0f}{one.wait_ms:>9.0f}{one.collection_ms:>7.0f}  {lease:<7}{one.where}"
+        f"{one.memory_mb:>6.0f}{one.stop_ms:>9.0f}{one.wait_ms:>9.0f}{one.collection_ms:>7.0f}{one.set_s:>7.2f}"
+        f"  {lease:<7}{one.where}"
     )
 
 

@@ -567,6 +567,20 @@ async def test_what_the_user_may_not_read_is_reported_and_the_other_checks_go_on
     assert any(finding.check == "lease" and finding.level is Level.OK for finding in found)
 
 
+async def test_requests_that_a_manager_holds_back_are_named(patient: Patient) -> None:
+    text = (
+        'pykruise_api_held_back_seconds{scope="writes of /api/v1/namespaces/busy/pods"} 29.5\n'
+        "pykruise_api_holds_total 3.0\n"
+    )
+    patient.faulty.on(requests("GET", path="/proxy/metrics"), lambda _: Answer(200, body=text.encode()))
+    found = await patient.examine()
+    lines = [line for line in said(found, Level.WARNING) if " requests: " in line]
+    assert lines
+    assert all(
+        " holds back writes of /api/v1/namespaces/busy/pods for 30 s — fix: " in line for line in lines
+    )
+
+
 async def test_a_cluster_that_does_not_answer_ends_in_findings_and_not_in_a_traceback(
     patient: Patient,
 ) -> None:

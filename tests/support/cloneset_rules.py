@@ -94,6 +94,7 @@ ACCEPTED: list[dict[str, Any]] = [
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"replicas": -1}, "spec.replicas", "Invalid"),
+    ({"replicas": 150_001}, "spec.replicas", "Invalid"),
     ({"selector": None}, "spec.selector", "Required"),
     ({"selector": {}}, "spec.selector", "Invalid"),
     ({"selector": {"matchLabels": {"a b": "c"}}}, "spec.selector", "Invalid"),

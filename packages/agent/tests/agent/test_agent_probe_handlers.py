@@ -80,6 +80,57 @@ async def test_headers_that_are_given_replace_the_usual_ones() -> None:
     assert "Accept" not in asked[0]
 
 
+TWO_REQUESTS = "/a HTTP/1.1\r\nHost: h\r\n\r\nPUT /latest/api/token HTTP/1.1\r\nHost: h"
+
+
+async def test_a_path_with_line_breaks_stays_one_request_as_with_a_kubelet() -> None:
+    async with serving(lambda _: reply("200 OK")) as (port, asked):
+        # when
+        await probe(httpGet={"port": port, "path": TWO_REQUESTS})
+        await run_pre_stop(
+            FakeRuntime(system_clock),  # type: ignore[arg-type]  # it runs commands
+            "id",
+            {"httpGet": {"port": port, "path": TWO_REQUESTS}},
+            ports=(),
+            ip=HOST,
+            timeout_s=5.0,
+        )
+    # then
+    assert len(asked) == 2
+    assert all(
+        head.startswith("GET /a%20HTTP/1.1%0D%0AHost:%20h%0D%0A%0D%0APUT%20/latest/") for head in asked
+    )
+
+
+@pytest.mark.parametrize(
+    "get",
+    [
+        {"httpHeaders": [{"name": "X", "value": "y\r\n\r\nPUT / HTTP/1.1"}]},
+        {"httpHeaders": [{"name": "X: y\r\nZ", "value": "y"}]},
+        {"host": "127.0.0.1\r\nX: y"},
+        {"host": "a b"},
+    ],
+)
+async def test_what_would_make_other_requests_is_not_sent(get: dict[str, Any]) -> None:
+    async with serving(lambda _: reply("200 OK")) as (port, asked):
+        handler = {"httpGet": {"port": port, "path": "/", **get}}
+        # when
+        found = await probe(**handler)
+        with pytest.raises(HookError):
+            await run_pre_stop(
+                FakeRuntime(system_clock),  # type: ignore[arg-type]  # it runs commands
+                "id",
+                handler,
+                ports=(),
+                ip=HOST,
+                timeout_s=5.0,
+            )
+    # then
+    assert found is not None
+    assert found[0] == FAILED
+    assert asked == []
+
+
 async def test_redirects_within_the_host_are_followed_and_others_are_the_answer() -> None:
     def answer(path: str) -> bytes:
         match path:

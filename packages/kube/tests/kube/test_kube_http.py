@@ -337,7 +337,7 @@ async def test_the_client_repeats_a_read_on_a_new_connection(
 ) -> None:
     # given a kept connection that the server closes as the next request arrives
     client = Client(transport, rng=random.Random(1))
-    await client.get(PODS, "ns", "a")
+    await client.get_path("/version")
 
     async def hang_up_once(request: web.Request) -> web.Response:
         server.handler = echo
@@ -345,7 +345,7 @@ async def test_the_client_repeats_a_read_on_a_new_connection(
 
     server.handler = hang_up_once
     # when, then
-    assert json.loads(await client.get(PODS, "ns", "a"))["method"] == "GET"
+    assert json.loads(await client.get_path("/version"))["method"] == "GET"
     assert len(server.asked) == 3
 
 

@@ -264,11 +264,11 @@ async def test_words_behind_the_answer_are_not_taken_for_the_next_one(
 
 @pytest.mark.parametrize("value", ["t\r\nEvil: 1", "t\n", "t\r"])
 async def test_a_header_cannot_break_its_line(make: Callable[..., HttpClient], value: str) -> None:
-    with pytest.raises(ValueError, match=r"header 'Authorization': there is a line break in it"):
+    with pytest.raises(ValueError, match="header Authorization: it has a control character"):
         await make().send(Request("GET", "/"), (("Authorization", value),), tls=None, timeout_s=1)
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nb", "/ü"])
 async def test_a_path_has_to_be_percent_encoded(make: Callable[..., HttpClient], path: str) -> None:
-    with pytest.raises(ValueError, match="not percent-encoded"):
+    with pytest.raises(ValueError, match="percent-encoded"):
         await get(make(), path)

@@ -134,6 +134,30 @@ async def test_requests_sent_ahead_are_answered_in_their_order() -> None:
         assert answered == [b"/wait", b"/b", b"/c", b"/d", b"/e", b"/f", b"/g"]
 
 
+async def test_requests_and_bodies_in_one_packet_are_all_answered_in_their_order() -> None:
+    """What ends a head stands in bodies too, and packets end anywhere."""
+    bodies = ["", "\r\n\r\n", "a\r\n\r\nb", "\r", "x" * 5000]
+    said = b"".join(
+        b"POST /%d HTTP/1.1\r\nHost: x\r\n" % number
+        + (
+            b"Content-Length: %d\r\n\r\n%b" % (len(body), body.encode())
+            if number % 2
+            else b"Transfer-Encoding: chunked\r\n\r\n%b0\r\n\r\n"
+            % (b"%x\r\n%b\r\n" % (len(body), body.encode()) if body else b"")
+        )
+        for number, body in enumerate(bodies * 2)
+    )
+    for size in (7, 1000, len(said)):
+        async with talking() as talk:
+            # when
+            for index in range(0, len(said), size):
+                talk.send(said[index : index + size])
+                await asyncio.sleep(0)
+            # then
+            for number, body in enumerate(bodies * 2):
+                assert (await talk.answer())[2] == f"POST /{number} {{}} {body}".encode(), size
+
+
 async def test_a_request_may_come_byte_by_byte_and_its_body_in_chunks() -> None:
     async with talking() as talk:
         # given
@@ -199,6 +223,22 @@ async def test_a_client_that_is_refused_without_a_body_may_ask_again() -> None:
         (f"GET /{'a' * 2000} HTTP/1.1\nHost: x\n", 431),
         (f"GET /a HTTP/1.1\nHost: x\nLong: {'a' * 2000}", 431),
         ("POST /a HTTP/1.1\nHost: x\nContent-Length: 1\nExpect: a miracle\n\nx", 417),
+        ("GET /a HTTP/1.1\n\n", 400),
+        ("GET /a HTTP/1.1\nHost: x\nHost: y\n\n", 400),
+        ("GET  /a HTTP/1.1\nHost: x\n\n", 400),
+        ("GET\t/a HTTP/1.1\nHost: x\n\n", 400),
+        ("GET /a  HTTP/1.1\nHost: x\n\n", 400),
+        ("GET /a\n\n", 400),
+        ("GET /a HTTP/1.2\nHost: x\n\n", 400),
+        ("GET /a HTTP/0.9\nHost: x\n\n", 505),
+        ("GET /a HTTP/2.0\nHost: x\n\n", 505),
+        ("SOURCE /a ICE/1.0\nHost: x\n\n", 400),
+        ("SETUP /a RTSP/1.0\nHost: x\n\n", 400),
+        ("CONNECT a:80 HTTP/1.1\nHost: x\n\n", 501),
+        ("POST /a HTTP/1.1\nHost: x\nTransfer-Encoding: gzip, chunked\n\n0\n\n", 501),
+        ("POST /a HTTP/1.1\nHost: x\nTransfer-Encoding: chunked\nTransfer-Encoding: chunked\n\n0\n\n", 400),
+        ("POST /a HTTP/1.0\nHost: x\nTransfer-Encoding: chunked\n\n0\n\n", 400),
+        (f"GET /a?{'&' * 300} HTTP/1.1\nHost: x\n\n", 431),
         ("GET /a HTTP/1.1\nHo", 408),
         ("POST /a HTTP/1.1\nHost: x\nContent-Length: 10\n\nab", 408),
     ],

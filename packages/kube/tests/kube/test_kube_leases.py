@@ -220,6 +220,58 @@ async def test_a_short_outage_does_not_end_a_term(fault: Any) -> None:
         assert (await spec(place))["leaseTransitions"] == 0
 
 
+NO_LEASES = [
+    b"",
+    b"<html>502</html>",
+    b"{}",
+    b"[]",
+    b"null",
+    b'{"kind": "Status"}',
+    b'{"metadata": null}',
+    b'{"metadata": {}}',
+    b'{"metadata": {"name": 1}}',
+    b'{"metadata": {"name": "a", "resourceVersion": "x"}}',
+    b'{"metadata": {"name": "a", "annotations": []}}',
+    b'{"metadata": {"name": "a"',
+    b"\xff\xfe",
+]
+
+
+@pytest.mark.parametrize("body", NO_LEASES)
+async def test_an_answer_that_is_no_lease_is_a_failed_try_and_ends_nothing(body: bytes) -> None:
+    async with stand() as (_, candidate):
+        # given one that leads, and one that looks
+        a = candidate("a")
+        await a.elector.wait_leading()
+        b = candidate("b")
+        # when a renewal of the one, and three looks of the other, are answered so
+        a.faulty.on(requests(path="leases"), Answer(200, body=body))
+        b.faulty.on(requests(path="leases"), *[Answer(200, body=body)] * 3)
+        await asyncio.sleep(60.0)
+        # then
+        assert a.leads
+        assert not a.task.done()
+        assert not b.task.done()
+        assert a.elector.stats().errors == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"metadata": {"name": "a"}}',
+        b'{"metadata": {"name": "a"}, "spec": []}',
+        b'{"metadata": {"name": "a"}, "spec": {"holderIdentity": 5, "leaseDurationSeconds": "x"}}',
+    ],
+)
+async def test_a_lease_that_says_nothing_ends_nothing(body: bytes) -> None:
+    async with stand() as (_, candidate):
+        a = candidate("a")
+        await a.elector.wait_leading()
+        a.faulty.on(requests(path="leases"), *[Answer(200, body=body)] * 3)
+        await asyncio.sleep(60.0)
+        assert not a.task.done() or isinstance(a.task.exception(), LeaseLostError)
+
+
 async def test_an_outage_for_all_ends_the_term_and_the_first_one_back_leads() -> None:
     async with stand() as (place, candidate):
         a, b = candidate("a"), candidate("b")

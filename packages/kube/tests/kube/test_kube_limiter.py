@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import suppress
 
 import pytest
 
@@ -10,6 +10,7 @@ from pykruise.kube.errors import (
     Cause,
     ConflictError,
     ConnectionLostError,
+    HeldBackError,
     KubeError,
     RequestTimeoutError,
     ServerTimeoutError,
@@ -270,7 +271,7 @@ async def test_errors_that_say_nothing_about_load_leave_the_limit_alone(error: E
     # when
     await request(limiter, error=error)
     # then
-    assert (limiter.stats().limit, limiter.stats().cuts, limiter.stats().held_s) == (16, 0, 0)
+    assert (limiter.stats().limit, limiter.stats().cuts, limiter.stats().held_s) == (16, 0, {})
 
 
 async def test_one_overload_seen_by_many_requests_is_one_cut() -> None:
@@ -294,34 +295,70 @@ async def test_the_limit_never_falls_below_the_minimum_and_recovers() -> None:
     assert limiter.stats().limit > 16
 
 
-async def test_retry_after_holds_everything_back_for_that_long() -> None:
+PODS_OF_A = "writes of /api/v1/namespaces/a/pods"
+PODS_OF_B = "writes of /api/v1/namespaces/b/pods"
+
+
+async def hold(limiter: Limiter, scope: str, seconds: float) -> None:
+    """An answer asks for a wait of so long."""
+    with suppress(KubeError):
+        async with limiter.slot(scope=scope):
+            await asyncio.sleep(0)
+            raise too_many(seconds)
+
+
+async def test_retry_after_holds_back_its_own_scope_alone() -> None:
     # given
     limiter = Limiter(start=16)
     began = now()
-    await request(limiter, error=too_many(5), seconds=0)
-    assert limiter.stats().held_s == pytest.approx(5, abs=0.01)
+    await hold(limiter, PODS_OF_A, 2)
+    assert limiter.stats().held_s == {PODS_OF_A: pytest.approx(2, abs=0.01)}
     # when
-    await asyncio.gather(*(request(limiter, seconds=0, priority=number % 2) for number in range(30)))
+    async with limiter.slot(scope=PODS_OF_B):
+        assert now() - began < 0.01
+    async with limiter.slot(scope=PODS_OF_A):
+        # then
+        assert now() - began == pytest.approx(2, abs=0.01)
+    assert limiter.stats().held_s == {}
+
+
+async def test_a_request_of_a_scope_that_is_held_for_long_is_told_so_at_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    # given
+    limiter = Limiter(start=16)
+    await hold(limiter, PODS_OF_A, 20)
+    began = now()
+    # when
+    with pytest.raises(HeldBackError) as caught:
+        async with limiter.slot(scope=PODS_OF_A):
+            raise AssertionError("it was not held back")
     # then
-    assert now() - began == pytest.approx(5, abs=0.01)
-    assert limiter.stats().held_s == 0
+    assert (now() - began, caught.value.retry_after_s) == (0, pytest.approx(20, abs=0.01))
+    assert f"{PODS_OF_A}: held back for 20 s" in caplog.text
+    # and what was not sent says nothing about the server
+    assert (limiter.stats().cuts, limiter.stats().holds, limiter.stats().in_flight) == (1, 1, 0)
 
 
 async def test_a_longer_retry_after_extends_the_hold_and_a_shorter_one_does_not_cut_it() -> None:
-    # given three requests under way, and one that waits behind the first hold
+    # given
     limiter = Limiter(start=4, minimum=4, maximum=4)
-    failing: list[Any] = [
-        asyncio.create_task(request(limiter, seconds=0, error=too_many(5))),
-        asyncio.create_task(request(limiter, seconds=1, error=too_many(9))),
-        asyncio.create_task(request(limiter, seconds=2, error=too_many(1))),
-    ]
-    await asyncio.sleep(0.5)
-    began = now() - 0.5
+    await asyncio.gather(
+        hold(limiter, PODS_OF_A, 2), hold(limiter, PODS_OF_A, 3), hold(limiter, PODS_OF_A, 1)
+    )
+    began = now()
     # when
-    await request(limiter, seconds=0)
-    # then
-    assert now() - began == pytest.approx(10, abs=0.1)
-    await asyncio.gather(*failing)
+    async with limiter.slot(scope=PODS_OF_A):
+        # then
+        assert now() - began == pytest.approx(3, abs=0.1)
+
+
+async def test_holds_that_are_over_take_no_memory() -> None:
+    limiter = Limiter()
+    for number in range(100):
+        await hold(limiter, f"writes of {number}", 1)
+        await asyncio.sleep(0.5)
+    assert len(limiter._held_until) <= 3
 
 
 def test_impossible_bounds_are_refused() -> None:

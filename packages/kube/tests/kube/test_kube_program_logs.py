@@ -4,12 +4,13 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.program.logs import LogSettings, masked, set_up
+from pykruise.kube.program.logs import MOST_LINE, LogSettings, masked, set_up
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +100,29 @@ def test_secrets_are_masked_in_fields_arguments_and_tracebacks_too() -> None:
 @given(st.text(max_size=200))
 def test_masking_any_text_ends_and_is_stable(text: str) -> None:
     assert masked(masked(text)) == masked(text)
+
+
+LONG = ["x" * 3_000_000, "word " * 500_000, '"\x01' * 500_000, "a\nb\n" * 500_000, f"token={'y' * 500_000}"]
+
+
+@pytest.mark.parametrize("text", LONG, ids=["one word", "words", "escapes", "lines", "a secret"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_line_is_longer_than_the_bound_whatever_is_logged(
+    form: Literal["text", "json"], text: str
+) -> None:
+    # given
+    stream = io.StringIO()
+    set_up(LogSettings(format=form), stream=stream)
+    # when
+    logging.getLogger("pykruise.test").info(text)
+    logging.getLogger("pykruise.test").info("%s", "short", extra={"fields": {"error": text, "n": 1}})
+    try:
+        raise ValueError(text) from KeyError(text)
+    except ValueError:
+        logging.getLogger("pykruise.test").exception("it failed")
+    # then
+    written = stream.getvalue()
+    longest = max(map(len, written.splitlines() if form == "json" else written.split("\n")))
+    assert longest <= MOST_LINE + 200
+    assert len(written) < 3_000_000
+    assert "y" * 100 not in written

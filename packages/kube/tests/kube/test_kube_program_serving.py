@@ -62,7 +62,7 @@ async def asked(server: PlainServer, said: str) -> str:
 )
 async def test_a_path_is_answered_with_what_its_function_says(line: str, status: int, body: str) -> None:
     async with serving() as server:
-        head, _, found = (await asked(server, f"{line} HTTP/1.1\nConnection: close\n\n")).partition(
+        head, _, found = (await asked(server, f"{line} HTTP/1.1\nHost: x\nConnection: close\n\n")).partition(
             "\r\n\r\n"
         )
     assert head.startswith(f"HTTP/1.1 {status} ")
@@ -77,14 +77,14 @@ async def test_half_a_request_is_not_waited_for(said: str) -> None:
 
 async def test_a_second_request_that_stays_half_is_not_waited_for_either() -> None:
     async with serving(read_s=0.1) as server:
-        found = await asked(server, "GET /echo HTTP/1.1\n\nGET /echo HTTP/1.1\nHost: x")
+        found = await asked(server, "GET /echo HTTP/1.1\nHost: x\n\nGET /echo HTTP/1.1\nHost: x")
     assert found.count("HTTP/1.1 200") == 1
     assert found.count("HTTP/1.1 408") == 1
 
 
 async def test_a_body_is_not_taken() -> None:
     async with serving() as server:
-        found = await asked(server, "GET /echo HTTP/1.1\nContent-Length: 5\n\nhello")
+        found = await asked(server, "GET /echo HTTP/1.1\nHost: x\nContent-Length: 5\n\nhello")
     assert found.startswith("HTTP/1.1 413")
 
 
@@ -93,10 +93,10 @@ async def test_when_there_are_too_many_connections_idle_ones_make_room() -> None
         # given as many as there may be, all of which have asked once
         idle = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(4)]
         for reader, writer in idle:
-            writer.write(b"GET /echo HTTP/1.1\r\n\r\n")
+            writer.write(b"GET /echo HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         # when
-        found = await asked(server, "GET /echo HTTP/1.1\nConnection: close\n\n")
+        found = await asked(server, "GET /echo HTTP/1.1\nHost: x\nConnection: close\n\n")
         # then the one that asked first has gone
         assert found.startswith("HTTP/1.1 200")
         assert (await asyncio.wait_for(idle[0][0].read(), 10)).endswith(b"{}")

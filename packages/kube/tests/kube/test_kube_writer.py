@@ -81,7 +81,7 @@ async def test_a_subresource_is_observed_only_when_its_answer_is_the_object() ->
 
 async def test_a_resource_without_cache_just_passes_through() -> None:
     # given
-    ours, ear = writer(answer(201, {}), answer(200, {}), answer(200, {}), missing(name="a"))
+    ours, ear = writer(answer(201, POD), answer(200, POD), answer(200, {}), missing(name="a"))
     # when
     await ours.create(CONFIG_MAPS, "ns", {})
     await ours.patch(CONFIG_MAPS, KEY, {}, patch_type=PatchType.MERGE)

@@ -27,6 +27,21 @@ def test_only_what_differs_is_written_and_what_vanished_is_taken_out() -> None:
     assert patch.uid == "u"
 
 
+def test_a_message_of_any_length_is_written_as_an_excerpt_and_only_once() -> None:
+    # given four refusals of a megabyte, and a selector that is long and has to be whole
+    refusals = " ".join("pods is forbidden: " + "y" * 1_000_000 for _ in range(4))
+    wanted = {"labelSelector": "a=b," * 1_000, "conditions": [{"type": "Progressing", "message": refusals}]}
+    # when
+    patch = status_patch(CLONE_SETS, KEY, uid="u", stored={}, wanted=wanted)
+    # then
+    assert patch is not None
+    written = patch.body["status"]  # type: ignore[index, call-overload]  # a merge patch
+    assert len(written["conditions"][0]["message"]) <= 1024
+    assert written["labelSelector"] == wanted["labelSelector"]
+    # and what is stored then is not written again
+    assert status_patch(CLONE_SETS, KEY, uid="u", stored=written, wanted=wanted) is None
+
+
 def test_a_quiet_object_is_written_at_once_and_a_busy_one_a_few_times_a_second() -> None:
     # given
     pace = StatusPace(burst=2, per_second=4.0)

@@ -212,6 +212,19 @@ async def test_a_reviewer_that_fails_is_a_500_without_details_of_the_failure(
     assert "secret detail" in caplog.text
 
 
+async def test_a_name_that_is_no_part_of_a_path_is_a_422_wherever_a_reviewer_comes_across_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def review(asked: AdmissionRequest) -> AdmissionAnswer:
+        PODS.path("ns", "../../victim/pods/v")
+        raise AssertionError("there is such a path")
+
+    found = read(await serving(review).answer(PATH, posted(request(PODS, {}))))
+    assert found.code == 422
+    assert "may not contain '/'" in found.message
+    assert caplog.text == ""
+
+
 async def test_a_review_that_takes_too_long_is_answered_before_the_api_server_gives_up() -> None:
     # given
     async def review(_: AdmissionRequest) -> AdmissionAnswer:

@@ -1,5 +1,6 @@
 """Where certificates are kept: a shared Secret, files, and a Secret of another program."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -162,6 +163,26 @@ def test_equal_certificates_are_not_written_again(tmp_path: Path) -> None:
     before = os.readlink(tmp_path / "certs" / "..data")
     folder(tmp_path, now=1_800_000_000.0).write(certificates())
     assert os.readlink(tmp_path / "certs" / "..data") == before
+
+
+def test_a_disk_that_is_full_is_named_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given certificates, and no room for others
+    folder(tmp_path).write(certificates("one"))
+    before = sorted(os.listdir(tmp_path / "certs"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pykruise.admission.stores._write_private", full)
+    # when
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/certs/") as caught:
+        folder(tmp_path, now=1_800_000_000.0).write(certificates("two"))
+    # then
+    assert caught.value.errno == errno.ENOSPC
+    assert sorted(os.listdir(tmp_path / "certs")) == before
+    assert folder(tmp_path).read() == certificates("one")
 
 
 def test_plain_files_of_an_earlier_program_are_replaced(tmp_path: Path) -> None:

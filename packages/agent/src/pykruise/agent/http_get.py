@@ -2,7 +2,8 @@
 
 host, port, path, headers ──▶ http_get() ──▶ HttpAnswer (status, the beginning of the body)
 
-Redirects within the host are followed; one to another host is the answer. The parser is httptools'.
+Redirects within the host are followed; one to another host is the answer. The parser is httptools'. What a user gave is
+encoded or refused as the kubelet's client does it: this speaks from the node's network, to whatever listens there.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from urllib.parse import urljoin, urlsplit
 import httptools
 import msgspec
 
+from pykruise.kube.http_heads import HttpHeadError, flaw_of_host, percent_encoded, request_head
+
 __all__ = ["HttpAnswer", "HttpGetError", "http_get"]
 
 MOST_BODY: Final = 10 * 1024
@@ -26,7 +29,7 @@ Headers = Sequence[tuple[str, str]]
 
 
 class HttpGetError(Exception):
-    """There was no answer: no connection, a broken one, or none in time."""
+    """There was no answer: no connection, a broken one, none in time, or what is no request."""
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
@@ -53,6 +56,8 @@ async def http_get(
             raise HttpGetError(f"stopped after {MOST_REDIRECTS} redirects")
     except TimeoutError as error:
         raise HttpGetError(f"no answer within {timeout_s:g} s") from error
+    except HttpHeadError as error:
+        raise HttpGetError(str(error)) from error
     except (OSError, EOFError, httptools.HttpParserError) as error:
         raise HttpGetError(f"{host}:{port}: {str(error) or type(error).__name__}") from error
 
@@ -95,9 +100,10 @@ class _Response:
 
 
 async def _once(host: str, port: int, path: str, is_tls: bool, headers: Headers) -> HttpAnswer:
+    request = _request(host, port, path, headers)
     reader, writer = await asyncio.open_connection(host, port, ssl=_unchecked() if is_tls else None)
     try:
-        writer.write(_request(host, port, path, headers))
+        writer.write(request)
         response = _Response()
         parser = httptools.HttpResponseParser(response)
         received = 0
@@ -120,17 +126,24 @@ async def _once(host: str, port: int, path: str, is_tls: bool, headers: Headers)
 
 
 def _request(host: str, port: int, path: str, headers: Headers) -> bytes:
+    if flaw := flaw_of_host(host):
+        raise HttpHeadError(f"host {host[:200]!r}: {flaw}")
     given = {name.lower() for name, _ in headers}
-    lines = [f"GET {path if path.startswith('/') else '/' + path} HTTP/1.1"]
-    if "host" not in given:
-        lines.append(f"Host: {_literal(host)}:{port}")
-    if "user-agent" not in given:
-        lines.append("User-Agent: kube-probe/pykruise")
-    if "accept" not in given:
-        lines.append("Accept: */*")
-    # An Accept that is given empty is left out.
-    lines += [f"{name}: {value}" for name, value in headers if value or name.lower() != "accept"]
-    return ("\r\n".join([*lines, "Connection: close", "", ""])).encode("latin-1", errors="replace")
+    fields = [
+        ("Host", f"{_literal(host)}:{port}"),
+        ("User-Agent", "kube-probe/pykruise"),
+        ("Accept", "*/*"),
+    ]
+    return request_head(
+        "GET",
+        percent_encoded(path if path.startswith("/") else f"/{path}"),
+        [
+            *((name, value) for name, value in fields if name.lower() not in given),
+            # An Accept that is given empty is left out.
+            *((name, value) for name, value in headers if value or name.lower() != "accept"),
+            ("Connection", "close"),
+        ],
+    )
 
 
 @cache

@@ -17,18 +17,20 @@ from typing import Any, Final, TypedDict, Unpack
 import msgspec
 import orjson
 
+from pykruise.kube.answers import check_object
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import (
+    AnswerTooLargeError,
     ApiError,
-    ConnectionLostError,
     GoneError,
     KubeError,
+    MalformedAnswerError,
     Status,
     error_for,
 )
 from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import Resource
+from pykruise.kube.resources import Resource, collection_of
 from pykruise.kube.retries import RetryPolicy, is_read_repeatable, is_write_repeatable
 from pykruise.kube.transport import Request, Transport
 from pykruise.kube.version import __version__
@@ -104,6 +106,11 @@ class _ListEnvelope(msgspec.Struct, frozen=True):
     items: list[msgspec.Raw] | None = None
 
 
+_SMALL_PAGE: Final = 20
+"""Objects of a page that is surely small enough, of 3 MiB each."""
+_OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resize"})
+"""Subresources whose answer is an object with metadata."""
+
 _decode_list = msgspec.json.Decoder(_ListEnvelope).decode
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
 _decode_status = msgspec.json.Decoder(Status).decode
@@ -160,7 +167,9 @@ class Client:
         self, resource: Resource, namespace: str, name: str, *, subresource: str = "", priority: int = 0
     ) -> bytes:
         """The object (or its subresource) as stored now. Raises NotFoundError."""
-        return await self._read(resource.path(namespace, name, subresource), {}, priority=priority)
+        is_object = subresource in _OBJECTS
+        path = resource.path(namespace, name, subresource)
+        return await self._read(path, {}, priority=priority, is_object=is_object)
 
     async def get_path(
         self, path: str, *, query: Mapping[str, str] | None = None, timeout_s: float | None = None
@@ -232,11 +241,24 @@ class Client:
         asked = _ListRequest(path, selectors, resource_version, timeout_s, priority, metadata_only)
         try:
             return await self._list(asked, limit, on_page)
+        except AnswerTooLargeError:
+            if 0 < limit <= _SMALL_PAGE:
+                raise
+            on_restart()
+            return await self._list_small(asked, on_page)
         except _ExpiredPageError:
             on_restart()
         try:
             return await self._list(asked, 0, on_page)
         except _ExpiredPageError as err:  # a server that pages without being asked to
+            raise err.gone from err
+
+    async def _list_small(
+        self, asked: "_ListRequest", on_page: Callable[[Sequence[msgspec.Raw]], Awaitable[None]]
+    ) -> str:
+        try:
+            return await self._list(asked, _SMALL_PAGE, on_page)
+        except _ExpiredPageError as err:
             raise err.gone from err
 
     async def _list(
@@ -273,7 +295,7 @@ class Client:
         try:
             return _decode_list(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
-            raise ConnectionLostError(f"GET {asked.path}: the answer is not a list: {err}") from err
+            raise MalformedAnswerError(f"GET {asked.path}: the answer is not a list: {err}") from err
 
     def watch(
         self,
@@ -396,11 +418,14 @@ class Client:
         timeout_s: float | None = None,
         priority: int = 0,
         headers: Mapping[str, str] | None = None,
+        is_object: bool = False,
     ) -> bytes:
         request = Request(
             "GET", path, query=query, headers=headers or self._read_headers, timeout_s=timeout_s
         )
-        return await self._attempts(request, self._retry.reads, is_read_repeatable, priority)
+        return await self._attempts(
+            request, self._retry.reads, is_read_repeatable, priority, is_object=is_object
+        )
 
     async def _write(
         self,
@@ -425,13 +450,26 @@ class Client:
         if force:
             query["force"] = "true"
         data = body if isinstance(body, bytes) else orjson.dumps(body)
-        return await self._send(method, path, query, data, content_type, options.get("priority", 0))
+        # A POST may be a question (SubjectAccessReview) or an order (Eviction), which nothing stores.
+        is_object = options.get("subresource", "") in _OBJECTS and not resource.kind.endswith("Review")
+        priority = options.get("priority", 0)
+        return await self._send(method, path, query, data, content_type, priority, is_object=is_object)
 
     async def _send(
-        self, method: str, path: str, query: Mapping[str, str], data: bytes, content_type: str, priority: int
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        data: bytes,
+        content_type: str,
+        priority: int,
+        *,
+        is_object: bool = False,
     ) -> bytes:
         request = Request(method, path, query=query, headers=self._write_headers[content_type], body=data)
-        return await self._attempts(request, self._retry.writes, is_write_repeatable, priority)
+        return await self._attempts(
+            request, self._retry.writes, is_write_repeatable, priority, is_object=is_object
+        )
 
     async def _attempts(
         self,
@@ -439,19 +477,24 @@ class Client:
         repetitions: int,
         is_repeatable: Callable[[KubeError], bool],
         priority: int,
+        *,
+        is_object: bool,
     ) -> bytes:
         started = asyncio.get_running_loop().time()
+        scope = f"{'reads' if request.method == 'GET' else 'writes'} of {collection_of(request.path)}"
         failures = 0
         while True:
             try:
-                async with self.limiter.slot(priority=priority):
+                async with self.limiter.slot(priority=priority, scope=scope):
                     answer = await self.transport.request(request)
                     if answer.status < 300:
+                        if is_object:
+                            check_object(answer.body, what=f"{request.method} {request.path}")
                         return answer.body
                     raise error_for(answer.status, answer.body, answer.headers)
             except KubeError as err:
                 failures += 1
-                if failures > repetitions or not is_repeatable(err):
+                if failures > repetitions or not is_repeatable(err) or self._retry.is_too_long(err):
                     raise
                 wait_s = self._retry.wait_s(err, failures, self._rng)
                 waited_s = asyncio.get_running_loop().time() - started
@@ -511,7 +554,7 @@ async def _events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerator[Watc
             event = _decode_event(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as err:
             # Half a line before the connection broke, or something that is no API server.
-            raise ConnectionLostError(f"watch {path}: a line is not an event: {err}") from err
+            raise MalformedAnswerError(f"watch {path}: a line is not an event: {err}") from err
         if event.type == "ERROR":
             raise _error_of(event)
         yield event

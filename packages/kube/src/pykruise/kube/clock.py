@@ -11,8 +11,18 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
 
-__all__ = ["Clock", "Instant", "format_micro_time", "format_time", "loop_clock", "parse_time", "system_clock"]
+__all__ = [
+    "LAST",
+    "Clock",
+    "Instant",
+    "format_micro_time",
+    "format_time",
+    "loop_clock",
+    "parse_time",
+    "system_clock",
+]
 
 Instant = float
 """Seconds since the epoch, UTC."""
@@ -32,9 +42,16 @@ def loop_clock(*, start: Instant) -> Clock:
     return lambda: loop.time() + offset
 
 
+LAST: Final = 252_455_616_000.0
+"""The first second of the year 9970: later times that are stored, or computed of what is stored, count as this one. The
+calendar ends with the year 9999."""
+_FIRST: Final = -30_610_224_000.0
+"""The first second of the year 1000: years of fewer digits are written differently by each program."""
+
+
 def format_time(instant: Instant) -> str:
     """Kubernetes' `metav1.Time`: RFC 3339 in UTC with whole seconds, `2026-01-31T12:00:00Z`."""
-    return _second(int(instant))
+    return _second(int(within_calendar(instant)))
 
 
 @lru_cache(maxsize=256)  # within a second, everything that happens gets the same text
@@ -44,15 +61,21 @@ def _second(instant: int) -> str:
 
 def format_micro_time(instant: Instant) -> str:
     """Kubernetes' `metav1.MicroTime`: RFC 3339 with six decimals, used by Leases and new-style events."""
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(within_calendar(instant), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def parse_time(text: str) -> Instant:
     """The instant of an RFC 3339 timestamp, with or without a fraction, in any offset.
 
-    Raises ValueError for anything else.
+    One that is beyond LAST counts as LAST: it is stored by somebody, and years may be added to it. Raises ValueError
+    for anything else.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone; RFC 3339 wants Z or an offset")
-    return moment.timestamp()
+    return min(moment.timestamp(), LAST)
+
+
+def within_calendar(instant: Instant) -> Instant:
+    """The instant, or the end of the calendar that it is beyond."""
+    return min(max(instant, _FIRST), LAST)

@@ -28,6 +28,7 @@ from pykruise.kube.field_rules import (
     check_port_number,
     check_quantity_not_negative,
 )
+from pykruise.kube.http_heads import flaw_of_host, flaw_of_name, flaw_of_value
 from pykruise.kube.pod_volume_rules import check_mounts
 from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_qualified_name
@@ -36,6 +37,7 @@ __all__ = [
     "TOO_LOW_ID",
     "check_amount",
     "check_container",
+    "check_http_head",
     "check_ids",
     "check_lifecycle",
     "check_probe",
@@ -366,8 +368,24 @@ def _check_action(kind: str, action: Doc, path: str) -> Causes:
             scheme = action.get("scheme")
             if scheme not in ("HTTP", "HTTPS"):
                 yield not_supported(f"{path}.scheme", scheme or "", ("HTTP", "HTTPS"))
+            yield from check_http_head(action, path)
         case "tcpSocket" | "grpc":
             yield from check_port(action.get("port", 0), f"{path}.port")
+
+
+def check_http_head(action: Doc, path: str) -> Causes:
+    """What would end a line of a request. API servers let it pass, and kubelets' clients refuse or encode it."""
+    if (host := str(action.get("host") or "")) and (flaw := flaw_of_host(host)):
+        yield invalid(f"{path}.host", host, flaw)
+    if flaw := flaw_of_value(str(action.get("path") or "")):
+        yield invalid(f"{path}.path", action.get("path"), flaw)
+    for index, header in enumerate(action.get("httpHeaders") or ()):
+        place = f"{path}.httpHeaders[{index}]"
+        name = str(header.get("name") or "")
+        if flaw := flaw_of_name(name):
+            yield invalid(f"{place}.name", name, flaw)
+        if flaw := flaw_of_value(str(header.get("value") or "")):
+            yield invalid(f"{place}.value", header.get("value"), flaw)
 
 
 TOO_LOW_ID: Final = f"must be between 0 and {_MAX_INT32}, inclusive"

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from pykruise.kube.clock import Instant
+from pykruise.kube.clock import LAST, Instant, within_calendar
 
 __all__ = [
     "Every",
@@ -93,7 +93,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
         """The first time after that instant; None when there is none within five years."""
         moment = float(int(after // 60) * 60 + 60)
         last_year = self._local(moment).year + _HORIZON_YEARS
-        while (local := self._local(moment)).year <= last_year:
+        while moment < LAST and (local := self._local(moment)).year <= last_year:
             if local.month not in self.months:
                 first = local.replace(day=1, hour=0, minute=0, fold=0)
                 moment = self._later(moment, (first + timedelta(days=32)).replace(day=1))
@@ -109,7 +109,7 @@ class Fields(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def _local(self, moment: Instant) -> datetime:
-        return datetime.fromtimestamp(moment, self.zone)
+        return datetime.fromtimestamp(within_calendar(moment), self.zone)
 
     @staticmethod
     def _later(moment: Instant, wanted: datetime) -> Instant:

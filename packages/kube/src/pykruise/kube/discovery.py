@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.client import Client
-from pykruise.kube.errors import NotFoundError
-from pykruise.kube.resources import Resource
+from pykruise.kube.errors import InvalidNameError, MalformedAnswerError, NotFoundError
+from pykruise.kube.resources import Resource, root_of
 
 __all__ = ["Discovery"]
 
@@ -69,10 +69,11 @@ class Discovery:
         try:
             if not version:
                 version = await self._preferred(client, group)
-            root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-            served = _decode_resources(await client.get_path(root)).resources or []
-        except NotFoundError:
+            served = _decode_resources(await client.get_path(root_of(group, version))).resources or []
+        except (NotFoundError, InvalidNameError):
             return None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedAnswerError(f"discovery of {group or 'core'}: {error}") from error
         for one in served:
             if one.kind == kind and "/" not in one.name:
                 return Resource(group, version, one.name, kind, namespaced=one.namespaced)
@@ -81,5 +82,5 @@ class Discovery:
     async def _preferred(self, client: Client, group: str) -> str:
         if not group:
             return "v1"
-        preferred = _decode_group(await client.get_path(f"/apis/{group}")).preferred_version
+        preferred = _decode_group(await client.get_path(root_of(group))).preferred_version
         return preferred.version if preferred is not None else "v1"

@@ -4,6 +4,8 @@ KubeError
 ├── TransportError            no answer came; `sent` tells whether the request may have taken effect
 │   ├── UnreachableError      no connection (refused, name not found, TLS refused): nothing was sent
 │   ├── ConnectionLostError   the connection broke before the answer was complete
+│   ├── AnswerTooLargeError   more came than this keeps of one answer
+│   ├── MalformedAnswerError  what came is no answer to this: a proxy's page, half an object
 │   └── RequestTimeoutError   the answer did not come in time
 ├── ApiError                  the server answered with a Status: code, reason, message, causes
 │   ├── BadRequestError       400
@@ -18,20 +20,28 @@ KubeError
 │   ├── UnsupportedMediaTypeError 415
 │   ├── InvalidError          422, causes carry field paths
 │   ├── TooManyRequestsError  429, retry_after_s
+│   │   └── HeldBackError     not sent: an answer before asked to wait
 │   ├── InternalError         500
 │   ├── ServerUnavailableError 502, 503, retry_after_s
 │   └── ServerTimeoutError    504, and 500 with reason ServerTimeout: the request may have taken effect
+├── InvalidNameError          a name that is no part of a path: nothing was sent
 └── ConfigurationError        a kubeconfig or in-cluster configuration that cannot be used
 
-`error_for(status, body)` makes the right one of an answer.
+`error_for(status, body)` makes the right one of an answer. What it says is bounded there: texts are excerpts
+(kube/excerpts.py), of many causes the first are kept, and a wait is LONGEST_WAIT_S at most.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
+from pykruise.kube.excerpts import excerpt
+
 __all__ = [
+    "LONGEST_WAIT_S",
     "AlreadyExistsError",
+    "AnswerTooLargeError",
     "ApiError",
     "BadRequestError",
     "Cause",
@@ -40,9 +50,12 @@ __all__ = [
     "ConnectionLostError",
     "ForbiddenError",
     "GoneError",
+    "HeldBackError",
     "InternalError",
     "InvalidError",
+    "InvalidNameError",
     "KubeError",
+    "MalformedAnswerError",
     "MethodNotAllowedError",
     "NotFoundError",
     "RequestTimeoutError",
@@ -61,12 +74,20 @@ __all__ = [
 ]
 
 
+LONGEST_WAIT_S: Final = 30.0
+"""No other party makes a request wait for longer: any admission webhook of any user may name a time."""
+
+
 class KubeError(Exception):
     """Anything this package raises about an API server."""
 
 
 class ConfigurationError(KubeError):
     """How to reach the cluster could not be read; the message says what, where and what to do."""
+
+
+class InvalidNameError(KubeError):
+    """A name, often of somebody's spec, that would ask for something else as a part of a path. Nothing was sent."""
 
 
 class TransportError(KubeError):
@@ -83,6 +104,14 @@ class UnreachableError(TransportError):
 
 class ConnectionLostError(TransportError):
     """The connection broke before the answer was complete; the request may have taken effect."""
+
+
+class AnswerTooLargeError(ConnectionLostError):
+    """More came than is kept of one answer (kube/http_connection.py says how much); the connection was ended."""
+
+
+class MalformedAnswerError(ConnectionLostError):
+    """What came with status 200 is not what was asked for; the request may have taken effect."""
 
 
 class SilentStreamError(ConnectionLostError):
@@ -123,7 +152,8 @@ class Status(msgspec.Struct, frozen=True):
 
 
 class ApiError(KubeError):
-    """The API server refused; `str()` is its message."""
+    """The API server refused; `str()` is its message. `retry_after_s`: how long it asks to wait, LONGEST_WAIT_S at
+    most; None: it does not say."""
 
     def __init__(self, status: Status, *, retry_after_s: float | None = None) -> None:
         super().__init__(status.message or status.reason or f"HTTP {status.code}")
@@ -194,6 +224,10 @@ class TooManyRequestsError(ApiError):
     """429: the server, a priority level or a disruption budget asks to come back later."""
 
 
+class HeldBackError(TooManyRequestsError):
+    """Not sent: an answer to a request of the same scope asked to come back later, and it is not later yet."""
+
+
 class InternalError(ApiError):
     """500."""
 
@@ -232,11 +266,16 @@ _BY_REASON: Mapping[str, type[ApiError]] = {
 
 _decode_status = msgspec.json.Decoder(Status).decode
 
+_MOST_CAUSES: Final = 16
+
+_MOST_DIGITS: Final = 10
+"""A wait of more is too long in any case, and reading 200,000 digits takes its time."""
+
 
 def error_for(code: int, body: bytes, headers: Mapping[str, str] | None = None) -> ApiError:
     """The typed error of an answer with an error code; a body that is no Status becomes the message."""
     try:
-        status = _decode_status(body)
+        status = _bounded(_decode_status(body))
     except (msgspec.DecodeError, UnicodeDecodeError):
         status = Status(message=body[:500].decode("utf-8", "replace").strip())
     if status.code != code:
@@ -247,10 +286,39 @@ def error_for(code: int, body: bytes, headers: Mapping[str, str] | None = None) 
     return kind(status, retry_after_s=_retry_after(status, headers or {}))
 
 
+def _bounded(status: Status) -> Status:
+    """What is kept of a Status. An object of 200 kB can be refused with 5,000 causes."""
+    details = status.details
+    if details is not None:
+        details = StatusDetails(
+            name=excerpt(details.name),
+            group=excerpt(details.group),
+            kind=excerpt(details.kind),
+            uid=excerpt(details.uid),
+            causes=tuple(
+                Cause(excerpt(cause.reason), excerpt(cause.message), excerpt(cause.field))
+                for cause in details.causes[:_MOST_CAUSES]
+            ),
+            retry_after_seconds=min(details.retry_after_seconds, int(LONGEST_WAIT_S)),
+        )
+    return Status(
+        status=excerpt(status.status),
+        message=excerpt(status.message),
+        reason=excerpt(status.reason),
+        code=status.code,
+        details=details,
+    )
+
+
 def _retry_after(status: Status, headers: Mapping[str, str]) -> float | None:
     text = headers.get("retry-after", "")
-    if text.isdecimal():
-        return float(text)
+    if text.isascii() and text.isdecimal():
+        digits = text.lstrip("0")
+        return _bounded_wait_s(int(digits or "0")) if len(digits) < _MOST_DIGITS else LONGEST_WAIT_S
     if status.details and status.details.retry_after_seconds > 0:
-        return float(status.details.retry_after_seconds)
+        return _bounded_wait_s(status.details.retry_after_seconds)
     return None
+
+
+def _bounded_wait_s(seconds: int) -> float:
+    return float(min(seconds, int(LONGEST_WAIT_S)))

@@ -23,6 +23,7 @@ from pykruise.kube.field_errors import (
     too_many,
 )
 from pykruise.kube.quantities import parse_quantity
+from pykruise.kube.resources import flaw_of_segment
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import (
     is_dns1035_label,
@@ -49,6 +50,7 @@ __all__ = [
     "check_port_number",
     "check_qualified_name",
     "check_quantity_not_negative",
+    "check_segment",
     "check_selector",
     "check_size",
     "check_subdomain",
@@ -88,6 +90,12 @@ def check_service_name(value: str, path: str) -> Causes:
 def check_qualified_name(value: str, path: str) -> Causes:
     """`name` or `prefix/name`."""
     return check_rule(value, path, is_qualified_name)
+
+
+def check_segment(value: str, path: str) -> Causes:
+    """The name of an object of any kind: what may stand in a path."""
+    if flaw := flaw_of_segment(value):
+        yield invalid(path, value, flaw)
 
 
 def check_one_of(value: str | None, path: str, allowed: Iterable[str], *, needed: bool = True) -> Causes:

@@ -17,9 +17,17 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from pykruise.kube.connection import Connection
-from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, error_for
+from pykruise.kube.errors import AnswerTooLargeError, ConnectionLostError, RequestTimeoutError, error_for
 from pykruise.kube.http_client import HttpClient
-from pykruise.kube.http_connection import BROKEN, Fields, Origin, text_of, what_of
+from pykruise.kube.http_connection import (
+    BROKEN,
+    MOST_REFUSAL,
+    Fields,
+    Origin,
+    TooLargeError,
+    text_of,
+    what_of,
+)
 from pykruise.kube.http_stream import OpenStream, Streams, lines_of
 from pykruise.kube.transport import Request, Response
 from pykruise.kube.version import __version__
@@ -103,7 +111,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
-        """See `Transport.stream`. Lines may be of any length."""
+        """See `Transport.stream`. Lines have MOST_LINE bytes at most."""
         credentials = self.connection.credentials
         auth = await credentials.headers()
         answer = await self._open(request, auth)
@@ -138,15 +146,20 @@ class HttpTransport:
         return await self._streams.open(request, headers, tls=self._tls(), timeout_s=self._timeout_s)
 
     async def _read_refusal(self, what: str, answer: OpenStream) -> bytes:
-        parts = []
+        parts, size = [], 0
         try:
             async with asyncio.timeout(self._timeout_s):
                 while part := await answer.read():
                     parts.append(part)
+                    size += len(part)
+                    if size > MOST_REFUSAL:
+                        break  # it is an error in any case
         except TimeoutError as err:
             raise RequestTimeoutError(f"{what}: no answer in time") from err
         except BROKEN as err:
             raise ConnectionLostError(f"{what}: the connection broke: {text_of(err)}") from err
+        except TooLargeError as err:
+            raise AnswerTooLargeError(f"{what}: {err}") from err
         return b"".join(parts)
 
     def _all_headers(self, request: Request, auth: Mapping[str, str]) -> Fields:

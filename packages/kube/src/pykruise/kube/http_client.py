@@ -17,15 +17,22 @@ from collections import deque
 
 import httptools
 
-from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
+from pykruise.kube.errors import (
+    AnswerTooLargeError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    UnreachableError,
+)
 from pykruise.kube.http_connection import (
     BROKEN,
     GOODBYE_S,
+    MOST_BODY,
     AnswerHeaders,
     Fields,
     HttpConnection,
     Origin,
     RequestWriter,
+    TooLargeError,
     connect,
     read_buffer,
     text_of,
@@ -47,6 +54,7 @@ class _Connection(HttpConnection):
         self._answer: asyncio.Future[Response] | None = None
         self._has_head = False
         self._body: list[bytes] = []
+        self._body_size = 0
 
     def exchange(self, request: bytes) -> "asyncio.Future[Response]":
         """Send a request; the result is its answer, or what it is lost of."""
@@ -85,18 +93,25 @@ class _Connection(HttpConnection):
             self.is_usable = False
         self._has_head = False
         self._fields = []
-        self._body = []
+        self._body, self._body_size = [], 0
 
     def on_headers_complete(self) -> None:
         self._has_head = True
 
     def on_body(self, part: bytes) -> None:
-        self._body.append(part)
+        self._beside_body = 0
+        self._body_size += len(part)
+        if self._body_size > MOST_BODY:
+            self._body = []
+            self.break_off(TooLargeError("the body", MOST_BODY))
+        elif self._answer is not None:
+            self._body.append(part)
 
     def on_message_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
             return  # an interim answer: the real one follows
+        self._beside_body = 0
         if not self._parser.should_keep_alive():
             self.is_usable = False
         answer, self._answer = self._answer, None
@@ -146,6 +161,8 @@ class HttpClient:
             raise RequestTimeoutError(f"{what}: no answer in time") from error
         except BROKEN as error:
             raise ConnectionLostError(f"{what}: the connection broke: {text_of(error)}") from error
+        except TooLargeError as error:
+            raise AnswerTooLargeError(f"{what}: {error}") from error
         finally:
             timer.cancel()
             if not answer.done() or answer.cancelled() or answer.exception() is not None:

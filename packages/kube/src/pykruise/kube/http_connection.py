@@ -4,6 +4,9 @@ Origin, TLS ──▶ connect() ──▶ HttpConnection (an asyncio protocol ar
 Request, all its headers ──▶ RequestWriter ──▶ the bytes of a request
 
 HTTP/1.1 as an API server speaks it: no redirects, cookies, proxies or compression.
+
+What is kept of an answer has a bound for each of its parts, beyond which its connection ends with
+AnswerTooLargeError: an API server is trusted, every proxy in between is not.
 """
 
 import asyncio
@@ -18,16 +21,23 @@ import httptools
 import msgspec
 
 from pykruise.kube.errors import UnreachableError
+from pykruise.kube.excerpts import excerpt
+from pykruise.kube.http_heads import LINE_END, field_lines, length_line, request_line
 from pykruise.kube.transport import Request
 
 __all__ = [
     "BROKEN",
     "GOODBYE_S",
+    "MOST_BODY",
+    "MOST_HEAD",
+    "MOST_LINE",
+    "MOST_REFUSAL",
     "AnswerHeaders",
     "Fields",
     "HttpConnection",
     "Origin",
     "RequestWriter",
+    "TooLargeError",
     "connect",
     "cut_of",
     "read_buffer",
@@ -47,7 +57,19 @@ _WITHOUT_BODY: Final = frozenset({"GET", "DELETE", "HEAD"})
 
 _MOST_BLOCKS: Final = 64
 
+_MOST_WORDS: Final = 512
+"""Characters of what a parser or a socket says."""
+
 _READ_BYTES: Final = 64 * 1024
+
+MOST_HEAD: Final = 64 * 1024
+"""Bytes of what is no body: heads (interim ones together with the real one), and what stands behind a body."""
+MOST_BODY: Final = 64 * 1024 * 1024
+"""Bytes of an answer's body: a page of a list. A list whose pages are larger is asked for in small ones."""
+MOST_REFUSAL: Final = 1024 * 1024
+"""Bytes of the body of a stream that was refused."""
+MOST_LINE: Final = 16 * 1024 * 1024
+"""Bytes of a line of a stream: an event has one object, of 3 MiB at most."""
 
 Fields = tuple[tuple[str, str], ...]
 """Names and values of headers, in their order."""
@@ -100,6 +122,13 @@ class AnswerHeaders(Mapping[str, str]):
         return "content-length" not in self and "transfer-encoding" not in self
 
 
+class TooLargeError(Exception):
+    """Something is larger than its bound; the text says what, and the bound."""
+
+    def __init__(self, part: str, most: int) -> None:
+        super().__init__(f"{part} has more than {most} bytes")
+
+
 class HttpConnection(asyncio.BufferedProtocol):
     """One connection. A subclass says what becomes of what is parsed, and of being lost (`on_lost`).
 
@@ -120,6 +149,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._cut: Callable[[], None] | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._fields: list[tuple[bytes, bytes]] = []
+        self._beside_body = 0
+        """Bytes that have arrived since the last part of a body: the parser may keep them."""
 
     def close(self) -> None:
         """Say goodbye."""
@@ -147,7 +178,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._beside_body += nbytes
         self.on_data(self._buffer[:nbytes])
+        if self._beside_body > MOST_HEAD:
+            self.break_off(TooLargeError("the head", MOST_HEAD))
+
+    def break_off(self, error: Exception) -> None:
+        """Give the exchange up: what comes is not to be kept."""
+        self.on_lost(error)
+        self.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -201,8 +240,10 @@ async def connect(
 
 
 def text_of(error: Exception) -> str:
-    """What an error says, or what it is when it says nothing."""
-    return str(error) or type(error).__name__
+    """What an error says in one short line, or what it is when it says nothing. It may repeat what came."""
+    words = excerpt(str(error), most=_MOST_WORDS).split()
+    line = " ".join("".join(mark if mark.isprintable() else "?" for mark in word) for word in words)
+    return line or type(error).__name__
 
 
 def what_of(origin: Origin, request: Request) -> str:
@@ -224,22 +265,19 @@ class RequestWriter:
         self._blocks: dict[Fields, bytes] = {}
 
     def encode(self, request: Request, headers: Fields) -> bytes:
-        """One request, with `headers` instead of its own. Raises ValueError for what would break its line."""
+        """One request, with `headers` instead of its own. Raises HttpHeadError for what would break its line."""
         method, body = request.method, request.body
         target = target_of(self._origin, request)
         block = self._blocks.get(headers)
         if block is None:
             if len(self._blocks) >= _MOST_BLOCKS:  # tokens change now and then
                 self._blocks.clear()
-            block = self._blocks[headers] = _header_lines([("Host", self._origin.authority), *headers])
-        if not target.isascii() or not target.isprintable() or " " in target:
-            raise ValueError(f"{method} {target!r}: the path is not percent-encoded")
+            block = self._blocks[headers] = field_lines([("Host", self._origin.authority), *headers])
         if body or method not in _WITHOUT_BODY:
-            length = b"Content-Length: %d\r\n" % len(body or b"")
+            length = length_line(len(body or b""))
         else:
             length = b""
-        line = f"{method} {target} HTTP/1.1\r\n".encode()
-        return b"".join((line, block, length, b"\r\n", body or b""))
+        return b"".join((request_line(method, target), block, length, LINE_END, body or b""))
 
 
 def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], None]:
@@ -264,11 +302,3 @@ def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], 
                         sock.shutdown(socket.SHUT_RDWR)
 
     return cut
-
-
-def _header_lines(fields: list[tuple[str, str]]) -> bytes:
-    lines = [f"{name}: {value}\r\n" for name, value in fields]
-    for (name, _), line in zip(fields, lines, strict=True):
-        if line.count("\r") != 1 or line.count("\n") != 1:
-            raise ValueError(f"header {name!r}: there is a line break in it")
-    return "".join(lines).encode()

@@ -16,12 +16,21 @@ import aiohttp
 from yarl import URL
 
 from pykruise.kube.errors import (
+    AnswerTooLargeError,
     ConnectionLostError,
     RequestTimeoutError,
     TransportError,
     UnreachableError,
 )
-from pykruise.kube.http_connection import GOODBYE_S, Fields, Origin, target_of, text_of
+from pykruise.kube.http_connection import (
+    GOODBYE_S,
+    MOST_BODY,
+    Fields,
+    Origin,
+    TooLargeError,
+    target_of,
+    text_of,
+)
 from pykruise.kube.http_stream import OpenStream
 from pykruise.kube.transport import Request, Response
 
@@ -75,7 +84,7 @@ class AiohttpClient:
         try:
             answer = await self._send(self._requests, request, url, headers, tls, timeout)
             async with answer:
-                data = await answer.read()
+                data = await _read(answer, f"{request.method} {url.path}")
         except (aiohttp.ClientError, OSError, TimeoutError) as err:
             raise _transport_error(request, url, err) from err
         return Response(answer.status, _lower(answer), data)
@@ -154,6 +163,17 @@ class AiohttpClient:
 
     def _url(self, request: Request) -> URL:
         return URL(f"{self._origin}{target_of(self._origin, request)}", encoded=True)
+
+
+async def _read(answer: aiohttp.ClientResponse, what: str) -> bytes:
+    parts, size = [], 0
+    async for part in answer.content.iter_any():
+        size += len(part)
+        if size > MOST_BODY:
+            answer.close()
+            raise AnswerTooLargeError(f"{what}: {TooLargeError('the body', MOST_BODY)}")
+        parts.append(part)
+    return b"".join(parts)
 
 
 class _AiohttpStream:

@@ -4,11 +4,19 @@
                                                └──▶ Request ──▶ App.answer(): a Response, or a Streamed
     Response, Streamed ──▶ http_wire.py ──▶ bytes
 
-Each connection has one task, which answers its requests one after the other; of what a client sends ahead, one
-request is kept and the rest left unread. The task ends with the connection: a watch whose client has gone would
-stay until it has news. Every limit has a defined outcome, and every refusal is the App's:
+Each connection has one task, which answers its requests one after the other. The task ends with the connection: a
+watch whose client has gone would stay until it has news.
+
+One step of the loop does a bounded amount for one connection, whatever a client puts into one packet: parsing stops
+behind the first whole message and after 4 KiB of heads and chunks (of a body whose length is known the rest is taken
+in one go, which copies and parses nothing). The rest stays as bytes. Of what a client sends ahead, one request is
+parsed; connections that have more wait in `Turns`, which lets two of them read on in one turn of the loop, addresses
+in turn. One task answers one request in a step.
+
+Every limit has a defined outcome, and every refusal is the App's (`REFUSAL_CODES`):
 
     not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
+    another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
     too many requests to answer, or too many bytes of bodies in memory 429
     an answer that is not read, a connection that is not used, one too many that is idle: closed
 
@@ -31,12 +39,13 @@ from typing import Any, Final, NamedTuple, cast
 import httptools
 
 from pykruise.kube.http_app import App, Limits, Streamed
+from pykruise.kube.http_heads import CONTINUE, HEAD_END, LAST_CHUNK, LINE_END, chunk_of
 from pykruise.kube.http_room import Room
 from pykruise.kube.http_turns import Turns
-from pykruise.kube.http_wire import CONTINUE, LAST_CHUNK, HeadWriter, Request, chunk_of, split_target
+from pykruise.kube.http_wire import HeadWriter, Request, split_target
 from pykruise.kube.transport import Response
 
-__all__ = ["RECEIVE", "Connection", "ServerState"]
+__all__ = ["RECEIVE", "REFUSAL_CODES", "Connection", "ServerState"]
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -51,6 +60,14 @@ _PART: Final = 32 * 1024
 """Of a body that is not whole: after so much at once, others come first."""
 _PARTS: Final = 2
 """Such bodies that are read on in one turn of the loop: TLS gives up to half a megabyte of each."""
+_STEP: Final = 4 * 1024
+"""Bytes of heads and chunks that one step parses: four of them may be a header, and six a chunk."""
+_MOST_FIELDS: Final = 256
+"""Of a query."""
+_SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
+"""Headers of which a second one makes another request out of this one, for some reader on its way."""
+REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)
+"""What `App.failed` is asked for."""
 RECEIVE: Final = 64 * 1024
 """What is kept of a connection that is not read from, by the system and by TLS each: there may be hundreds."""
 
@@ -120,10 +137,28 @@ class Connection(asyncio.Protocol):
         """Bytes of the head, or of the body as sent."""
         self._head_size = 0
         self._stays = True
+        self._line = bytearray()
+        """The request line as it came, and some bytes behind it."""
+        self._has_line = False
+        self._is_repeated = False
+        """Whether one of the headers that may come once came twice."""
+        self._body_left = 0
+        """Of a body whose length is known."""
+        self._tail = b""
+        """The last bytes that were parsed of a head or of chunks."""
+        self._is_between = True
+        """Whether the next byte begins a message."""
+        self._rest: bytes = b""
+        """What has arrived, of which the part from `_at` on is still to be parsed."""
+        self._at = 0
+        self._messages = 0
+        """Parsed so far."""
         # What is being answered.
         self._turns: deque[_Turn] = deque()
         self._next_turn: asyncio.Future[None] | None = None
         self._is_reading_paused = False
+        self._is_in_line = False
+        """Whether it waits in `ServerState.parts`."""
         self._is_writing_paused = False
         self._drained: asyncio.Future[None] | None = None
         self._since, self._made = 0.0, self._loop.time()
@@ -173,43 +208,134 @@ class Connection(asyncio.Protocol):
         self._room.leave(self)
         if self.task is not None:
             self.task.cancel()
+        self._rest, self._at = b"", 0
         # These lead back here: what TLS and the body took would stay until the garbage collector comes by.
         self._parser = self._transport = self._drained = None
         self._turns.clear()
 
     def data_received(self, data: bytes) -> None:
-        self._arrived += len(data)
         if self._is_deaf:
-            if self._arrived > _MOST_IGNORED and self._transport is not None:
-                self._transport.pause_reading()
+            self._throw_away(len(data))
             return
+        if self._at < len(self._rest):
+            self._rest = self._rest[self._at :] + data
+        else:
+            self._rest = data
+        self._at = 0
+        if self._is_in_line or self._turns:
+            self._pause_reading()  # TLS may have had more in hand when it was asked to pause
+        else:
+            self._parse()
+
+    def _throw_away(self, size: int) -> None:
+        self._arrived += size
+        if self._arrived > _MOST_IGNORED:
+            self._pause_reading()
+
+    def _parse(self) -> None:
+        """Parse to the end of the message under way, and no more than one step may. The rest waits."""
+        data, begun, messages = self._rest, self._at, self._messages
+        while self._at < len(data) and self._at - begun < _STEP and messages == self._messages:
+            self._feed(data)
+            if self._is_deaf:
+                self._hear_no_more()
+                return
+        if self._at < len(data):
+            self._pause_reading()
+        else:
+            self._rest, self._at = b"", 0
+        if self._turns and self._next_turn is None:
+            self._pause_reading()  # one request is kept; the task goes on with the rest when it has taken it
+        elif self._at < len(data) or (self._is_begun and len(data) >= _PART):
+            self._wait_for_turn()
+
+    def _feed(self, data: bytes) -> None:
+        """Parse a piece that ends with the message, if not before."""
+        if self._is_between:
+            if data[self._at] in LINE_END:  # servers ignore empty lines in front of a request
+                self._at = len(data) - len(data[self._at :].lstrip(LINE_END))
+            if self._at >= len(data):
+                return
+            self._is_between = False
+        begin, end = self._at, self._end_of_piece(data)
+        if self._body_left:
+            self._body_left -= end - begin
+        else:
+            self._tail = (self._tail + data[max(begin, end - 3) : end])[-3:]
+            if not self._has_line:
+                self._line += data[begin:end]
+                self._has_line = LINE_END in self._line
+        self._at = end
+        self._arrived += end - begin
         try:
-            self._parser.feed_data(data)
+            self._parser.feed_data(memoryview(data)[begin:end])
         except httptools.HttpParserUpgrade:
             self._is_deaf = True  # the request was answered as if it had not asked for another protocol
         except httptools.HttpParserError:
             self._refuse(400)
         if not self._is_begun:
             return
-        if len(data) >= _PART:
-            self._wait_for_turn()
         if self._request is None and self._arrived > self._limits.head:
             self._refuse(431)
         elif self._request is not None and self._arrived > 2 * self._request.most_body + self._limits.head:
             self._refuse(413)  # tiny chunks, or what is said beside them
 
+    def _end_of_piece(self, data: bytes) -> int:
+        """Where the next piece ends: at the end of a body whose length is known; else where a message may end."""
+        if self._body_left:
+            return min(len(data), self._at + self._body_left)
+        most = min(len(data), self._at + _STEP)
+        across = (self._tail + data[self._at : self._at + 3]).find(HEAD_END)  # a body in chunks ends so too
+        if across >= 0:
+            return min(most, self._at + across + len(HEAD_END) - len(self._tail))
+        found = data.find(HEAD_END, self._at, most)
+        return most if found < 0 else found + len(HEAD_END)
+
+    def _hear_no_more(self) -> None:
+        """What is left is thrown away, as is what still comes."""
+        left, self._rest, self._at = len(self._rest) - self._at, b"", 0
+        if not self._is_in_line:
+            self._resume_reading()
+        self._throw_away(left)
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and not self._is_reading_paused:
+            self._is_reading_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None and self._is_reading_paused:
+            self._is_reading_paused = False
+            self._transport.resume_reading()
+
     def _wait_for_turn(self) -> None:
         """Read no more of what is on its way until it is this connection's turn again."""
-        if self._transport is not None and not self._is_reading_paused:
-            self._transport.pause_reading()
+        if self._transport is not None and not self._is_in_line:
+            self._pause_reading()
+            self._is_in_line = True
             self._server.parts.add(self._peer, self)
 
     def read_on(self) -> bool:
         """It is its turn again. Whether there was something to go on with."""
-        if self._transport is None or self._is_reading_paused:
-            return False
-        self._transport.resume_reading()
+        self._is_in_line = False
+        if self._transport is None or (self._turns and not self._is_deaf):
+            return False  # a request is kept: the task goes on when it has taken it
+        if self._is_deaf:
+            self._hear_no_more()
+        elif self._at < len(self._rest):
+            self._parse()
+        else:
+            self._resume_reading()
         return True
+
+    def _go_on(self) -> None:
+        """Go on with what comes next: no request is kept any more."""
+        if self._is_deaf or self._is_in_line:
+            return
+        if self._at < len(self._rest):
+            self._wait_for_turn()
+        else:
+            self._resume_reading()
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
@@ -224,8 +350,9 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._target, self._headers, self._body = b"", {}, b""
         self._request = self._refusal = None
-        self._head_size = 0
+        self._head_size = self._body_left = 0
         self._is_begun = True
+        self._is_repeated = False
         if not self._turns and self._next_turn is not None:
             self._since = self._loop.time()
 
@@ -243,10 +370,13 @@ class Connection(asyncio.Protocol):
             self._headers[key] = text
         elif key.startswith("impersonate-"):
             self._headers[key] += f"\n{text}"  # these may come several times; of others the first counts
+        elif key in _SINGLE:
+            self._is_repeated = True
 
     def on_headers_complete(self) -> None:
         self._arrived = 0
-        path, query = split_target(self._target)
+        is_long = self._target.count(b"&") > _MOST_FIELDS
+        path, query = split_target(b"" if is_long else self._target)
         request = Request(self._parser.get_method().decode("ascii"), path, query, self._headers)
         request.target = self._target
         request.most_body = self._limits.body
@@ -256,11 +386,11 @@ class Connection(asyncio.Protocol):
         self._stays = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         length = self._headers.get("content-length", "0")
         expected = self._headers.get("expect")
-        if self._head_size > self._limits.head:
+        if is_long or self._head_size > self._limits.head:
             self._refuse(431)
             return
-        if expected is not None and expected.lower() != "100-continue":
-            self._refuse(417)
+        if code := self._flaw_of_head():
+            self._refuse(code)
             return
         self._refusal = self._app.admit(request)
         if length == "0" and "transfer-encoding" not in self._headers:
@@ -270,12 +400,31 @@ class Connection(asyncio.Protocol):
         elif len(length) > 19 or int(length) > request.most_body:
             self._refuse(413)
         else:
+            self._body_left = int(length)
             if expected is None:
                 self._body_begun = self._loop.time()
             else:
                 self._owes_continue = True
                 if self._next_turn is not None and not self._turns:
                     self._ask_to_continue()
+
+    def _flaw_of_head(self) -> int:
+        """The code that refuses this head; 0: none. The parser is more lenient than RFC 9112 in these."""
+        method, version = self._parser.get_method(), self._parser.get_http_version()
+        line = b"%b %b HTTP/%b" % (method, self._target, version.encode())
+        if not self._line.startswith(line + LINE_END):
+            return 400
+        if version not in ("1.0", "1.1"):
+            return 505
+        if self._is_repeated or ("host" not in self._headers and version == "1.1"):
+            return 400
+        coding = self._headers.get("transfer-encoding")
+        if coding is not None and version == "1.0":
+            return 400
+        if method == b"CONNECT" or (coding is not None and coding.lower() != "chunked"):
+            return 501
+        expected = self._headers.get("expect")
+        return 417 if expected is not None and expected.lower() != "100-continue" else 0
 
     def on_body(self, part: bytes) -> None:
         request = self._request
@@ -300,7 +449,11 @@ class Connection(asyncio.Protocol):
         request = self._request
         if self._is_deaf or request is None:
             return
-        self._is_begun = self._owes_continue = False
+        self._is_begun = self._owes_continue = self._has_line = False
+        self._is_between = True
+        self._line.clear()
+        self._messages += 1
+        self._tail, self._body_left = b"", 0
         self._arrived, self._body_begun = 0, None
         request.body, self._body = bytes(self._body), b""
         self._room.use(self)
@@ -328,12 +481,11 @@ class Connection(asyncio.Protocol):
         self._turns.append(turn)
         if self._next_turn is not None and not self._next_turn.done():
             self._next_turn.set_result(None)
-        elif self._transport is not None and not self._is_reading_paused and not self._is_deaf:
-            self._is_reading_paused = True
-            self._transport.pause_reading()
 
-    async def _next(self, transport: asyncio.Transport) -> _Turn:
-        if not self._turns:
+    async def _next(self) -> _Turn:
+        if self._turns:
+            await asyncio.sleep(0)  # the answer before may have cost a step
+        else:
             if self._owes_continue:
                 self._ask_to_continue()
             self._since = self._loop.time()
@@ -343,9 +495,8 @@ class Connection(asyncio.Protocol):
             finally:
                 self._next_turn = None
         turn = self._turns.popleft()
-        if self._is_reading_paused and not self._turns:
-            self._is_reading_paused = False
-            transport.resume_reading()
+        if not self._turns:
+            self._go_on()
         return turn
 
     def _ask_to_continue(self) -> None:
@@ -431,7 +582,7 @@ class Connection(asyncio.Protocol):
         try:
             stays = True
             while stays:
-                turn = await self._next(transport)
+                turn = await self._next()
                 stays = turn.stays
                 try:
                     await self._answer(transport, turn)

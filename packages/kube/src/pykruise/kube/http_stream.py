@@ -14,15 +14,23 @@ from typing import Final, Protocol
 
 import httptools
 
-from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, SilentStreamError, UnreachableError
+from pykruise.kube.errors import (
+    AnswerTooLargeError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    SilentStreamError,
+    UnreachableError,
+)
 from pykruise.kube.http_connection import (
     BROKEN,
     GOODBYE_S,
+    MOST_LINE,
     AnswerHeaders,
     Fields,
     HttpConnection,
     Origin,
     RequestWriter,
+    TooLargeError,
     connect,
     read_buffer,
     text_of,
@@ -158,6 +166,7 @@ class Stream(HttpConnection):
             self.status.set_result(status)
 
     def on_body(self, part: bytes) -> None:
+        self._beside_body = 0
         if self._is_over:
             return
         self._parts.append(part)
@@ -169,6 +178,7 @@ class Stream(HttpConnection):
 
     def on_message_complete(self) -> None:
         if self.status.done():
+            self._beside_body = 0
             self._end(None)
 
 
@@ -208,6 +218,8 @@ class Streams:
             raise RequestTimeoutError(f"{what}: no answer in time") from error
         except BROKEN as error:
             raise ConnectionLostError(f"{what}: the connection broke: {text_of(error)}") from error
+        except TooLargeError as error:
+            raise AnswerTooLargeError(f"{what}: {error}") from error
         except BaseException:
             stream.abort()
             raise
@@ -250,9 +262,10 @@ async def lines_of(
 ) -> AsyncGenerator[bytes, None]:
     """The lines of a body, without line ends; empty ones are skipped. Raises ConnectionLostError.
 
-    Of any length: objects reach 1.5 MB and more. The parts of a long line are joined once.
+    Of MOST_LINE bytes at most. The parts of a long line are joined once.
     """
     begun: list[bytes] = []
+    size = 0
     silence = _IdleTimer(stream.fail, idle_timeout_s)
     read = stream.read
     try:
@@ -260,11 +273,14 @@ async def lines_of(
             silence.restart()
             lines = chunk.split(b"\n")
             begun.append(lines[0])
+            size += len(lines[0])
+            if size > MOST_LINE:
+                raise TooLargeError("a line", MOST_LINE)
             if len(lines) == 1:
                 continue
             lines[0] = begun[0] if len(begun) == 1 else b"".join(begun)
             last = lines.pop()
-            begun = [last] if last else []
+            begun, size = [last] if last else [], len(last)
             for line in lines:
                 if line:
                     yield line
@@ -272,6 +288,8 @@ async def lines_of(
         raise SilentStreamError(f"{what}: nothing arrived for {idle_timeout_s:g} s") from err
     except BROKEN as err:
         raise ConnectionLostError(f"{what}: the connection broke: {text_of(err)}") from err
+    except TooLargeError as err:
+        raise AnswerTooLargeError(f"{what}: {err}") from err
     finally:
         silence.stop()
     if rest := b"".join(begun):

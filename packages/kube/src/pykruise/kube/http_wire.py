@@ -9,17 +9,15 @@ Pure but for the Date header, and for what HeadWriter remembers.
 import time
 from collections.abc import Mapping
 from email.utils import formatdate
-from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
+from pykruise.kube.http_heads import CLOSE, LINE_END, field_lines, length_line, status_line, without_controls
 from pykruise.kube.transport import Response
 
-__all__ = ["CONTINUE", "LAST_CHUNK", "HeadWriter", "Request", "chunk_of", "split_target"]
+__all__ = ["HeadWriter", "Request", "split_target"]
 
-CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-LAST_CHUNK: Final = b"0\r\n\r\n"
-_CLOSE: Final = b"Connection: close\r\n"
+_CHUNKED: Final = field_lines([("Transfer-Encoding", "chunked")])
 _MOST_REMEMBERED: Final = 256
 _ASCII: Final = "".join(map(chr, range(0x21, 0x7F)))
 _NO_QUERY: Final[Mapping[str, str]] = {}
@@ -89,11 +87,6 @@ def _query(text: str) -> Mapping[str, str]:
     return found
 
 
-def chunk_of(part: bytes) -> bytes:
-    """A part of a body of unknown length."""
-    return b"%x\r\n%b\r\n" % (len(part), part)
-
-
 class HeadWriter:
     """Writes heads of answers. Most are like one before."""
 
@@ -121,8 +114,8 @@ class HeadWriter:
             if len(self._begun) >= _MOST_REMEMBERED:  # warnings differ
                 self._begun.clear()
             self._begun[asked] = begun
-        length = b"" if answer.status == 204 else b"Content-Length: %d\r\n" % len(answer.body)
-        return b"".join((begun, self._dated(), length, b"\r\n" if stays else _CLOSE + b"\r\n"))
+        length = b"" if answer.status == 204 else length_line(len(answer.body))
+        return b"".join((begun, self._dated(), length, b"" if stays else CLOSE, LINE_END))
 
     def head_of_stream(
         self, content_type: str, *, chunked: bool, headers: Mapping[str, str] = _NO_HEADERS
@@ -130,24 +123,17 @@ class HeadWriter:
         """Status line and headers of an answer of unknown length; it is not to be kept, unless they say so."""
         said = {"content-type": content_type, "cache-control": "no-cache, private", **headers}
         head = _begun(200, tuple(said.items()))
-        ends = b"Transfer-Encoding: chunked\r\n\r\n" if chunked else _CLOSE + b"\r\n"
-        return b"".join((head, self._dated(), ends))
+        ends = _CHUNKED if chunked else CLOSE
+        return b"".join((head, self._dated(), ends, LINE_END))
 
     def _dated(self) -> bytes:
         now = int(time.time())
         if now != self._second:
-            self._second, self._date = now, b"Date: %b\r\n" % formatdate(now, usegmt=True).encode()
+            self._second, self._date = now, field_lines([("Date", formatdate(now, usegmt=True))])
         return self._date
 
 
 def _begun(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
-    try:
-        phrase = HTTPStatus(status).phrase
-    except ValueError:
-        phrase = "Status"
-    lines = [f"HTTP/1.1 {status} {phrase}"]
-    # As in Go: what would break the line is a space. Warnings repeat what a client said.
-    for name, value in headers:
-        if value:
-            lines.append(f"{name.title()}: {value}".replace("\r", " ").replace("\n", " "))
-    return ("\r\n".join(lines) + "\r\n").encode("utf-8", "replace")
+    # Warnings repeat what a client said; without their header an answer would be another one.
+    fields = [(name.title(), without_controls(value)) for name, value in headers if value]
+    return status_line(status) + field_lines(fields)

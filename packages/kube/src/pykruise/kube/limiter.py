@@ -3,30 +3,44 @@
 Client ──▶ Limiter.slot() ──▶ one attempt at a request ──▶ its outcome moves the limit
 
 Additive increase, multiplicative decrease. While the limit is in use it grows by one per round of requests;
-429, 503 and timeouts halve it, and Retry-After stops everything for that long. A round is halved for once:
-requests that were sent before the last cut say nothing new. Above where it started, the limit grows only
+429, 503 and timeouts halve it. A round is halved for once: requests that were sent before the last cut say
+nothing new. Above where it started, the limit grows only
 while answers come about as fast as from a server that is not pressed: more requests would just queue there.
+
+Retry-After holds back requests of its own scope alone (reads, or writes, of one resource in one namespace): any
+admission webhook may answer 429 for an object of one tenant. Whose scope is held for longer than a moment is not kept
+waiting but gets HeldBackError, which says when to come back, so that no worker stands still for it.
 
 Who waits is served first come, first served, in two lanes: priority 1 (a subject that already has writes
 behind it) before priority 0, though one in eight goes to lane 0 so that it never starves.
 """
 
 import asyncio
+import logging
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
+from typing import Final
 
 import msgspec
 
 from pykruise.kube.errors import (
     ApiError,
+    HeldBackError,
     RequestTimeoutError,
     ServerTimeoutError,
     ServerUnavailableError,
+    Status,
     TooManyRequestsError,
 )
 
-__all__ = ["Limiter"]
+__all__ = ["Limiter", "LimiterStats"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 3.0
+"""So long a request waits for the end of a hold."""
 
 _LANE_0_SHARE = 8
 _SLOW_FACTOR = 3.0  # an answer this many times slower than usual is no reason to send more
@@ -41,8 +55,10 @@ class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
     waiting_priority: int
     """... of which in the lane that goes first."""
-    held_s: float
-    """Seconds until requests may start again (Retry-After); 0 when they may."""
+    held_s: Mapping[str, float]
+    """Seconds until requests may start again (Retry-After), by scope."""
+    holds: int
+    """How often a scope was held back."""
     usual_latency_s: float
     """... while the server is not pressed."""
     started: int
@@ -68,33 +84,35 @@ class Limiter:
         self._in_flight = 0
         self._lanes: tuple[deque[asyncio.Future[None]], deque[asyncio.Future[None]]] = (deque(), deque())
         self._ahead = 0  # slots given to lane 1 in a row while lane 0 waited
-        self._held_until = float("-inf")
-        self._wake: asyncio.TimerHandle | None = None
+        self._held_until: dict[str, float] = {}
+        """By scope, in the loop's seconds; those that are over are forgotten with the next one."""
+        self._holds = 0
         self._usual_s = 0.0
         self._last_cut = float("-inf")
         self._started = 0
         self._cuts = 0
 
-    def slot(self, *, priority: int = 0) -> "_Slot":
-        """Wait for a turn, and hold it while one request is under way.
+    def slot(self, *, priority: int = 0, scope: str = "") -> "_Slot":
+        """Wait for a turn, and hold it while one request is under way. `scope`: what a Retry-After is about.
 
         The exception that leaves the block (or none) is what the limiter learns from: raise the error of an
-        answer inside it. Waiting can be cancelled.
+        answer inside it. Waiting can be cancelled. Entering raises HeldBackError.
         """
-        return _Slot(self, priority)
+        return _Slot(self, priority, scope)
 
     def stats(self) -> LimiterStats:
         """What it is doing now."""
         try:
-            held_s = max(0.0, self._held_until - asyncio.get_running_loop().time())
+            now = asyncio.get_running_loop().time()
         except RuntimeError:  # asked from outside the loop
-            held_s = 0.0
+            now = float("inf")
         return LimiterStats(
             limit=int(self._limit),
             in_flight=self._in_flight,
             waiting=len(self._lanes[0]) + len(self._lanes[1]),
             waiting_priority=len(self._lanes[1]),
-            held_s=held_s,
+            held_s={scope: until - now for scope, until in self._held_until.items() if until > now},
+            holds=self._holds,
             usual_latency_s=self._usual_s,
             started=self._started,
             cuts=self._cuts,
@@ -102,17 +120,23 @@ class Limiter:
 
     # ── turns ────────────────────────────────────────────────────────────────
 
-    async def acquire(self, loop: asyncio.AbstractEventLoop, priority: int) -> None:
+    async def acquire(self, loop: asyncio.AbstractEventLoop, priority: int, scope: str) -> None:
         """What entering a slot does."""
+        while (left_s := self._held_until.get(scope, 0.0) - loop.time()) > 0:
+            if left_s > PATIENCE_S:
+                raise HeldBackError(_held_back(scope), retry_after_s=left_s)
+            await asyncio.sleep(left_s)
         await self._turn(loop, priority)
         self._started += 1
 
-    def release(self, loop: asyncio.AbstractEventLoop, err: BaseException | None, began: float) -> None:
+    def release(
+        self, loop: asyncio.AbstractEventLoop, err: BaseException | None, began: float, scope: str
+    ) -> None:
         """What leaving a slot does that was entered at `began`."""
         if err is None:
             self._learn_from_answer(loop.time() - began)
         else:
-            self._learn_from_error(loop, err, began)
+            self._learn_from_error(loop, err, began, scope)
         self._in_flight -= 1
         self._admit(loop)
 
@@ -136,22 +160,15 @@ class Limiter:
             raise
 
     def _may_start(self, loop: asyncio.AbstractEventLoop) -> bool:
-        return self._in_flight < int(self._limit) and self._held_until <= loop.time()
+        return self._in_flight < int(self._limit)
 
     def _admit(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give free slots to those who wait, or arrange to do so when the hold ends."""
+        """Give free slots to those who wait."""
         while (self._lanes[0] or self._lanes[1]) and self._may_start(loop):
             turn = self._next_lane().popleft()
             if not turn.cancelled():
                 self._in_flight += 1
                 turn.set_result(None)
-        if (self._lanes[0] or self._lanes[1]) and self._held_until > loop.time() and self._wake is None:
-            self._wake = loop.call_at(self._held_until, self._on_hold_over, loop)
-
-    def _on_hold_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._wake = None
-        self._held_until = loop.time()  # a timer may fire within the clock's resolution before its time
-        self._admit(loop)
 
     def _next_lane(self) -> deque[asyncio.Future[None]]:
         normal, first = self._lanes
@@ -182,45 +199,52 @@ class Limiter:
         if self._in_flight >= limit - 1 and (is_fast or self._limit < self._start):
             self._limit = min(float(self._maximum), self._limit + 1 / self._limit)
 
-    def _learn_from_error(self, loop: asyncio.AbstractEventLoop, err: BaseException, began: float) -> None:
+    def _learn_from_error(
+        self, loop: asyncio.AbstractEventLoop, err: BaseException, began: float, scope: str
+    ) -> None:
         if not _is_overload(err):
             return
         now = loop.time()
         if isinstance(err, ApiError) and err.retry_after_s:
-            self._hold(loop, now + err.retry_after_s)
+            self._hold(scope, now, now + err.retry_after_s, err.code)
         if began <= self._last_cut:
             return
         self._last_cut = now
         self._cuts += 1
         self._limit = max(float(self._minimum), self._limit / 2)
 
-    def _hold(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
-        if until <= self._held_until:
+    def _hold(self, scope: str, now: float, until: float, code: int) -> None:
+        before = self._held_until.get(scope, 0.0)
+        if until <= before:
             return
-        self._held_until = until
-        if self._wake is not None:
-            self._wake.cancel()
-            self._wake = loop.call_at(until, self._on_hold_over, loop)
+        if before <= now:
+            self._held_until = {name: time for name, time in self._held_until.items() if time > now}
+            self._holds += 1
+            # What lasts for less is the everyday of a busy API server.
+            level = logging.WARNING if until - now > PATIENCE_S else logging.DEBUG
+            _LOG.log(level, "%s: held back for %g s, as the answer asks (%d)", scope, until - now, code)
+        self._held_until[scope] = until
 
 
 class _Slot:
     """One turn. A class of its own costs a third of what a generator does, and every request takes one."""
 
-    __slots__ = ("_began", "_limiter", "_loop", "_priority")
+    __slots__ = ("_began", "_limiter", "_loop", "_priority", "_scope")
 
-    def __init__(self, limiter: Limiter, priority: int) -> None:
+    def __init__(self, limiter: Limiter, priority: int, scope: str) -> None:
         self._limiter = limiter
         self._priority = priority
+        self._scope = scope
 
     async def __aenter__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        await self._limiter.acquire(self._loop, self._priority)
+        await self._limiter.acquire(self._loop, self._priority, self._scope)
         self._began = self._loop.time()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._limiter.release(self._loop, err, self._began)
+        self._limiter.release(self._loop, err, self._began, self._scope)
 
 
 def _is_overload(err: BaseException) -> bool:
@@ -228,3 +252,8 @@ def _is_overload(err: BaseException) -> bool:
         # A disruption budget's 429 is about one pod, not about the server.
         return not any(cause.reason == "DisruptionBudget" for cause in err.causes)
     return isinstance(err, ServerUnavailableError | RequestTimeoutError | ServerTimeoutError)
+
+
+def _held_back(scope: str) -> Status:
+    message = f"{scope}: held back, since an answer asked for it; nothing was sent"
+    return Status(status="Failure", message=message, reason="TooManyRequests", code=429)

@@ -46,7 +46,6 @@ loses nothing, and the server ends every watch after some minutes anyway."""
 
 BACKOFF_BASE_S = 0.2
 BACKOFF_CAP_S = 30.0
-_RETRY_AFTER_CAP_S = 300.0
 _HEALTHY_S = 5.0  # a watch that was open this long ends a row of failures
 _STALE_LISTS = 5  # that many stale lists in a row: the server's storage was set back
 
@@ -274,7 +273,7 @@ class Reflector:
         self._must_list = self._must_list or needs_list
         wait_s = self._backoff_s()
         if isinstance(error, ApiError) and error.retry_after_s:
-            wait_s = max(wait_s, min(error.retry_after_s, _RETRY_AFTER_CAP_S))
+            wait_s = max(wait_s, error.retry_after_s)
         _log.log(
             self._level_of_failure(),
             "%s: %s; %s in %.1f s (failure %d)",

@@ -5,9 +5,12 @@ built-in ones this project uses. Kinds of `apps.kruise.io` live with their kind.
 """
 
 import re
+from functools import lru_cache
 from urllib.parse import quote
 
 import msgspec
+
+from pykruise.kube.errors import InvalidNameError
 
 __all__ = [
     "CLUSTER_ROLES",
@@ -34,14 +37,42 @@ __all__ = [
     "STATEFUL_SETS",
     "STORAGE_CLASSES",
     "Resource",
+    "collection_of",
+    "flaw_of_segment",
+    "root_of",
 ]
 
 _is_plain = re.compile(r"[A-Za-z0-9._~-]+").fullmatch
+_is_group_part = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?").fullmatch
 
 
-def _quoted(name: str) -> str:
-    """Percent-encoded; the names of most objects are the same then."""
-    return name if _is_plain(name) else quote(name, safe="")
+def flaw_of_segment(name: str) -> str:
+    """Why this is no part of a path; empty: it is one. Rule: Kubernetes' IsValidPathSegmentName."""
+    if name in (".", ".."):
+        return f"may not be '{name}'"
+    for mark in "/%":
+        if mark in name:
+            return f"may not contain '{mark}'"
+    return "" if name.isprintable() else "may not contain control characters"
+
+
+def _segment(name: str) -> str:
+    """Percent-encoded; the names of most objects are the same then. Raises InvalidNameError."""
+    if _is_plain(name) and name not in (".", ".."):
+        return name
+    if flaw := flaw_of_segment(name):
+        raise InvalidNameError(f"{name[:253]!r} {flaw}")
+    return quote(name, safe="")
+
+
+@lru_cache(maxsize=1024)
+def root_of(group: str, version: str = "") -> str:
+    """URL prefix of a group-version, or of a group alone. Raises InvalidNameError for what is none."""
+    for part in (group, version):
+        if part and not _is_group_part(part):
+            raise InvalidNameError(f"{part[:253]!r} is no group and no version of an API")
+    root = f"/apis/{group}" if group else "/api"
+    return f"{root}/{version}" if version else root
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -61,25 +92,34 @@ class Resource(msgspec.Struct, frozen=True):
     @property
     def root(self) -> str:
         """URL prefix of the group-version: `/api/v1` or `/apis/apps/v1`."""
-        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return root_of(self.group, self.version)
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """URL path of the collection (no name), the object, or its subresource.
 
-        An empty namespace on a namespaced resource means all namespaces.
+        An empty namespace on a namespaced resource means all namespaces. Raises InvalidNameError for what is no part
+        of a path: an API server decodes `a%2Fb`, and would answer for another object.
         """
         parts = [self.root]
         if self.namespaced and namespace:
-            parts += ["namespaces", _quoted(namespace)]
-        parts.append(self.plural)
+            parts += ["namespaces", _segment(namespace)]
+        parts.append(_segment(self.plural))
         if name:
-            parts.append(_quoted(name))
+            parts.append(_segment(name))
         if subresource:
-            parts.append(subresource)
+            parts += map(_segment, subresource.split("/"))
         return "/".join(parts)
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def collection_of(path: str) -> str:
+    """The URL path of the collection that an object's path, or its subresource's, is of; other paths stay."""
+    parts = path.split("/")
+    begin = 3 if parts[1:2] == ["api"] else 4 if parts[1:2] == ["apis"] else len(parts)
+    is_namespaced = parts[begin : begin + 1] == ["namespaces"] and len(parts) > begin + 2
+    return "/".join(parts[: begin + (3 if is_namespaced else 1)])
 
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.errors import (
+    AnswerTooLargeError,
     ApiError,
     InternalError,
     KubeError,
@@ -45,16 +46,24 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     cap_s: float = 10.0
     total_s: float = 60.0
     """No repetition starts later than this after the first attempt."""
+    patience_s: float = 3.0
+    """A server that asks for a longer wait gets no repetition: whoever asked is told the time, and can do something
+    else until then. A worker of a controller would stand still for one tenant's objects."""
 
     def wait_s(self, err: KubeError, failures: int, rng: random.Random) -> float:
         """Seconds before the next attempt: what the server asked for, and jitter on top."""
         asked = err.retry_after_s if isinstance(err, ApiError) else None
         return (asked or 0.0) + rng.uniform(0, min(self.cap_s, self.base_s * 2 ** (failures - 1)))
 
+    def is_too_long(self, err: KubeError) -> bool:
+        """Whether the server asks for more than `patience_s`."""
+        return isinstance(err, ApiError) and (err.retry_after_s or 0.0) > self.patience_s
+
 
 def is_read_repeatable(err: KubeError) -> bool:
     """Whether a read may be tried again: after anything that may pass."""
-    return isinstance(err, _MAY_PASS)
+    # What is too large is so the next time too, and each time costs what it is bounded by.
+    return isinstance(err, _MAY_PASS) and not isinstance(err, AnswerTooLargeError)
 
 
 def is_write_repeatable(err: KubeError) -> bool:

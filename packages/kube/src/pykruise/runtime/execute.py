@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.answers import metadata_of
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import (
     AlreadyExistsError,
@@ -321,7 +322,7 @@ class Executor:
     async def _create_unnamed(self, action: Create, priority: int) -> str:
         """A creation whose name the API server chooses, tried once: another try could not find the first one's work."""
         raw = await self._writer.create(action.resource, action.key.namespace, action.body, priority=priority)
-        return str(decode(raw)["metadata"]["name"])
+        return metadata_of(raw).name
 
     async def _create(self, action: Create, priority: int, *, uncertain: bool) -> None:
         try:

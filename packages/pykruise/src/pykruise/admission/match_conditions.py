@@ -24,6 +24,7 @@ from pykruise.kube.admission import (
     Reviewer,
     ReviewRule,
 )
+from pykruise.kube.answers import metadata_of
 from pykruise.kube.cel import Interests
 from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, decode, same
@@ -130,7 +131,7 @@ class ConditionRemover:
                 continue
             seen = self._without.get(name) if "webhooks" not in body else None
             since = seen[1] if seen is not None and seen[0] == version else asyncio.get_running_loop().time()
-            self._without[name] = (decode(raw)["metadata"]["resourceVersion"], since)
+            self._without[name] = (metadata_of(raw).resource_version, since)
             return since
 
 

@@ -20,7 +20,7 @@ import orjson
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.aside import Aside
 from pykruise.kube.documents import Document, bounded, decode
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import InvalidNameError, Status
 from pykruise.kube.field_errors import bad_request
 from pykruise.kube.patches import diff_json
 from pykruise.kube.resources import Resource
@@ -276,6 +276,9 @@ async def _asked(
         return AdmissionAnswer(refusal=Status(status="Failure", message=text, reason="Timeout", code=504))
     except RecursionError:
         return AdmissionAnswer(refusal=bad_request("the object is nested too deeply"))
+    except InvalidNameError as error:
+        status = Status(status="Failure", message=f"a name in the object {error}", reason="Invalid", code=422)
+        return AdmissionAnswer(refusal=status)
     except Exception:
         return AdmissionAnswer(refusal=_bug(name, request))
 

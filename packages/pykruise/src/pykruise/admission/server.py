@@ -46,6 +46,8 @@ _REFUSALS: Final[Mapping[int, str]] = {
     417: "an Expect header asks for something else than 100-continue",
     431: "the request's line and headers are too large",
     500: "the request could not be answered",
+    501: "this coding or method is not spoken here",
+    505: "HTTP 1.0 and 1.1 are spoken here",
 }
 
 
@@ -197,8 +199,11 @@ class WebhookServer:
     def admit(self, request: Request) -> Response | None:
         """The refusal of a request for an unknown path, or that there is no room for."""
         if request.path == _HEALTH:
-            request.is_counted = False
-            return None
+            # It waits for nothing, so it takes no place of a review's. Nor does it take a body.
+            request.is_counted, request.most_body = False, 0
+            return (
+                None if request.method in ("GET", "HEAD") else _plain(405, "this is read", allow="GET, HEAD")
+            )
         path = self._paths.get(request.path)
         if path is None:
             return _plain(404, "nothing is served under this path")

@@ -188,12 +188,20 @@ class CertificateFolder:
         return Certificates(**values)
 
     def write(self, certificates: Certificates) -> None:
-        """Put these there, unless they are. Raises OSError, and the folder is as it was then."""
+        """Put these there, unless they are. Raises OSError that names a path, and the folder is as it was then."""
         if self.read() == certificates:
             return
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         stamp = format_micro_time(self._clock()).replace(":", "_")
         fresh = self.path / f"..{stamp}"
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._write(certificates, fresh)
+        except OSError as error:
+            shutil.rmtree(fresh, ignore_errors=True)
+            # A disk that is full says so without a name.
+            raise OSError(error.errno, error.strerror, error.filename or str(fresh)) from error
+
+    def _write(self, certificates: Certificates, fresh: Path) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         for name, field in _FIELDS.items():

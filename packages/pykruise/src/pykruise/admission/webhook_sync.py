@@ -39,6 +39,7 @@ from pykruise.admission.webhook_plan import (
     plan_configurations,
     project_crd,
 )
+from pykruise.kube.answers import metadata_of
 from pykruise.kube.cel import Interests
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
@@ -231,7 +232,7 @@ class WebhookSync:
             except PatchError as error:
                 raise WebhookSyncError(f"it changed meanwhile: {error}") from error
             raw = await self._client.update(patch.resource, "", patch.name, wanted)
-        if decode(raw)["metadata"]["resourceVersion"] == patch.version:
+        if metadata_of(raw).resource_version == patch.version:
             # An API server older than match conditions drops them: asked once, not every minute.
             self._futile.append(patch)
         else:

@@ -22,6 +22,7 @@ from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.outputs import check_output, rendered
+from pykruise.kube.answers import metadata_of
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import decode
@@ -246,8 +247,8 @@ async def _listed(client: Client, words: Targets, namespace: str, selector: str)
                 raise
             continue  # of all kinds, those that the cluster does not have are left out
         for raw in listed.items:
-            meta = decode(raw)["metadata"]
-            found.append(Asked(kind, meta.get("namespace", ""), meta["name"]))
+            metadata = metadata_of(raw)
+            found.append(Asked(kind, metadata.namespace, metadata.name))
     return found
 
 

@@ -26,6 +26,7 @@ from pykruise.kube.definitions import Renewal, definitions_of
 from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
 from pykruise.kube.leases import LeaderElector
+from pykruise.kube.limiter import LimiterStats
 from pykruise.kube.membership import Membership
 from pykruise.kube.queue import QueueStats
 from pykruise.manager.components import Component
@@ -58,6 +59,8 @@ class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
     caches: dict[str, CacheStats]
     controllers: dict[str, ControllerStats]
     queues: dict[str, QueueStats]
+    limiter: LimiterStats
+    """Of the client that all of them share."""
 
 
 class Manager:
@@ -168,6 +171,7 @@ class Manager:
             caches={str(resource): cache.stats() for resource, cache in self._sources.by_resource.items()},
             controllers={one.name: one.stats() for one in self.controllers},
             queues={one.name: one.queue.stats() for one in self.controllers},
+            limiter=self._operator.client.limiter.stats(),
         )
 
     @property

@@ -64,6 +64,18 @@ class StatsCollector(Collector):
         yield from queue_metrics(stats.queues, labels)
         yield from cache_metrics(stats.caches)
         yield from request_metrics(self._metered, self._host)
+        yield gauge(
+            "pykruise_api_held_back_seconds",
+            "Until such requests go on: an answer (429, 503) asked to come back later.",
+            ["scope"],
+            [([scope], left_s) for scope, left_s in stats.limiter.held_s.items()],
+        )
+        yield counter(
+            "pykruise_api_holds",
+            "How often an answer had requests held back.",
+            [],
+            [([], stats.limiter.holds)],
+        )
         yield self._rollouts()
         yield gauge("pykruise_build_info", "1, with the version.", ["version"], [([__version__], 1)])
         problems = {

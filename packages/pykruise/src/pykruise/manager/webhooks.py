@@ -63,6 +63,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.definitions import Renewal
 from pykruise.kube.errors import ConflictError, KubeError
+from pykruise.kube.http_heads import request_head
 from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.quota import Quota
 from pykruise.kube.recorder import EventRecorder
@@ -428,6 +429,8 @@ class Webhooks:
                 if problem and not self._check_problem:
                     _log.error("webhooks: %s", problem)
                 self._check_problem = problem
+                if problem:  # the clock may have jumped past the certificate's end
+                    self._wake.set()
             await asyncio.sleep(CHECK_EVERY_S if served is not None else 1.0)
 
     async def _answers(self, certificates: Certificates) -> str:
@@ -438,7 +441,9 @@ class Webhooks:
             async with asyncio.timeout(CHECK_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port, ssl=context)
                 try:
-                    writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    writer.write(
+                        request_head("GET", "/healthz", [("Host", "localhost"), ("Connection", "close")])
+                    )
                     status = await reader.readline()
                 finally:
                     writer.close()

@@ -48,21 +48,21 @@ def standing_of(conditions: Conditions, waiting: Reason | None) -> Standing:
         return Standing(is_ready=False, is_stalled=True, reason=DEADLINE_EXCEEDED, message=said)
     failed = next((one for one in conditions if _is_failure(one)), None) if waiting.is_wait else None
     if failed is not None:
-        reason = failed.get("reason") or failed["type"]
+        reason = failed.get("reason") or str(failed.get("type") or "")
         return Standing(is_ready=False, reason=reason, message=failed.get("message", ""))
     return Standing(is_ready=False, reason=waiting.code, message=message)
 
 
 def _is_overdue(condition: Mapping[str, Any]) -> bool:
     return (
-        condition["type"] == "Progressing"
-        and condition["status"] == "False"
+        condition.get("type") == "Progressing"
+        and condition.get("status") == "False"
         and condition.get("reason") == DEADLINE_EXCEEDED
     )
 
 
 def _is_failure(condition: Mapping[str, Any]) -> bool:
     """A write that failed, and has not succeeded since: nearer to the cause than what its object waits for."""
-    kind: str = condition["type"]
+    kind = str(condition.get("type") or "")
     is_not_written = kind == WAITING and condition.get("reason") in NOT_WRITTEN
-    return condition["status"] == "True" and (kind.startswith("Failed") or is_not_written)
+    return condition.get("status") == "True" and (kind.startswith("Failed") or is_not_written)

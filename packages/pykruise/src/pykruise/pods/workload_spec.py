@@ -10,7 +10,11 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from pykruise.pods.api import IN_PLACE_POLICIES, InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle import Lifecycle
 
-__all__ = ["RollingSpec", "SpecWithPolicy"]
+__all__ = ["LARGEST_SET", "RollingSpec", "SpecWithPolicy", "too_large"]
+
+LARGEST_SET: Final = 150_000
+"""Pods that Kubernetes supports in a whole cluster. `kubectl scale` lets any number through, and a slip of the
+finger must not fill the memory, or a cluster, with pods that can never be."""
 
 _NO_HOOKS: Final = Lifecycle()
 _NO_SETTINGS: Final = InPlaceUpdateStrategy()
@@ -80,3 +84,8 @@ class SpecWithPolicy(RollingSpec[P]):
         """Settings of updates in place, as they are or by default."""
         block = self.rolling_update
         return (block.in_place_update_strategy if block else None) or _NO_SETTINGS
+
+
+def too_large(replicas: int) -> str:
+    """What is wrong with more than LARGEST_SET of them."""
+    return f"{replicas} is more than the {LARGEST_SET} pods that a cluster can have"

@@ -247,3 +247,9 @@ def test_without_the_rollback_gate_a_raised_partition_moves_nothing_back() -> No
     limits = Limits(replicas=5, partition=5, max_unavailable=1)
     assert numbers_of(counts, limits).update == 0
     assert numbers_of(counts, limits, may_roll_back=True).update == -2
+
+
+def test_more_pods_than_a_cluster_can_have_are_a_problem_and_no_number() -> None:
+    assert [str(one) for one in limits_of(spec(150_000))[1]] == []
+    problems = [str(one) for one in limits_of(spec(2_147_483_647))[1]]
+    assert problems == ["spec.replicas: 2147483647 is more than the 150000 pods that a cluster can have"]

@@ -191,6 +191,21 @@ async def test_the_stop_hook_of_a_container_is_copied(container: Document, copie
     assert {key: value for key, value in target.items() if key not in ("name", "statusContext")} == copied
 
 
+@pytest.mark.parametrize(
+    ("get", "field"),
+    [
+        ({"path": "/a HTTP/1.1\r\nHost: h\r\n\r\nPUT / HTTP/1.1"}, "path"),
+        ({"path": "/", "host": "169.254.169.254\r\n"}, "host"),
+        ({"path": "/", "httpHeaders": [{"name": "a b", "value": "c"}]}, "httpHeaders[0].name"),
+        ({"path": "/", "httpHeaders": [{"name": "a", "value": "c\n"}]}, "httpHeaders[0].value"),
+    ],
+)
+async def test_a_hook_that_would_send_other_requests_is_not_copied(get: Document, field: str) -> None:
+    main = {"name": "main", "lifecycle": {"preStop": {"httpGet": {"port": 80, **get}}}}
+    found = await problems(document(), pod(main))
+    assert found == [(f"spec.containers[0].preStop.httpGet.{field}", "FieldValueInvalid")]
+
+
 def with_init(restart_policy: str | None, name: str = "mesh") -> Document:
     """A pod with an init container, and no other."""
     container = {"name": name, **({"restartPolicy": restart_policy} if restart_policy else {})}

@@ -126,6 +126,12 @@ def test_a_probe_is_named_with_what_is_wrong(given: Any, field: str, reason: str
             "httpHeaders[0].name",
             "Invalid",
         ),
+        ({"path": "/\r\nX: y", "port": 80}, "path", "Invalid"),
+        (
+            {"path": "/", "port": 80, "httpHeaders": [{"name": "a", "value": "b\r\n\r\nPUT / HTTP/1.1"}]},
+            "httpHeaders[0].value",
+            "Invalid",
+        ),
     ],
 )
 def test_a_request_is_to_the_pod_itself(action: Any, field: str, reason: str) -> None:

@@ -186,8 +186,11 @@ _REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     401: ("Unauthorized", "Unauthorized"),
     408: ("Timeout", "the request did not arrive in time"),
     417: ("BadRequest", "an Expect header asks for something else than 100-continue"),
+    429: ("TooManyRequests", "too many requests at once"),
     431: ("BadRequest", "the request's line and headers are too large"),
     500: ("InternalError", "the request could not be answered"),
+    501: ("BadRequest", "this coding or method is not spoken here"),
+    505: ("BadRequest", "HTTP 1.0 and 1.1 are spoken here"),
 }
 
 

@@ -3,7 +3,8 @@
 logging.getLogger(...).info("…", extra={"fields": {"object": "default/web"}}) ──▶ formatter ──▶ standard error
 
 `fields` are what a line is about (object, duration, …): `key=value` after the text, or keys of the JSON object.
-Whatever looks like a credential is masked at the very end, so that no caller can forget to.
+Whatever looks like a credential is masked at the very end, so that no caller can forget to. A line has MOST_LINE
+characters at most, a traceback _MOST_LINES lines.
 """
 
 import json
@@ -12,11 +13,13 @@ import re
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any, Literal, TextIO
+from typing import Any, Final, Literal, TextIO
 
 import msgspec
 
-__all__ = ["JsonFormatter", "LogSettings", "TextFormatter", "masked", "set_up"]
+from pykruise.kube.excerpts import excerpt
+
+__all__ = ["MOST_LINE", "JsonFormatter", "LogSettings", "TextFormatter", "masked", "set_up"]
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +29,13 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
     verbosity: int = 0
     """From 5 on, debug lines too."""
 
+
+MOST_LINE: Final = 8 * 1024
+_MOST_LINES: Final = 200
+_MOST_MASKED: Final = 256 * 1024
+"""What is behind is not shown in any case, and looking for secrets takes its time."""
+_SHORT: Final = (int, float, bool, type(None))
+"""What stands in JSON as it is."""
 
 DEBUG_FROM = 5
 """Verbosity from which debug lines are shown."""
@@ -93,10 +103,12 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, and a traceback below it where there is one."""
         fields = "".join(f" {key}={_word(value)}" for key, value in _fields(record).items())
-        lines = f"{_time(record)} {record.levelname} {record.name} {record.getMessage()}{fields}"
+        lines = _shown(f"{_time(record)} {record.levelname} {record.name} {record.getMessage()}{fields}")
         if trace := _trace(self, record):
-            lines += "\n" + trace
-        return masked(lines)
+            lines += "\n" + "\n".join(
+                _shown(line, most=MOST_LINE) for line in _lines(masked(trace[:_MOST_MASKED]))
+            )
+        return lines
 
 
 class JsonFormatter(logging.Formatter):
@@ -104,18 +116,40 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        line: dict[str, Any] = {
-            "ts": _time(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "msg": masked(record.getMessage()),
-        }
-        line |= {
-            key: masked(value) if isinstance(value, str) else value for key, value in _fields(record).items()
-        }
-        if trace := _trace(self, record):
-            line["error"] = masked(trace)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        message, trace = record.getMessage(), _trace(self, record)
+        for most in (MOST_LINE, MOST_LINE // 4, MOST_LINE // 32):  # escapes make a text longer
+            line: dict[str, Any] = {
+                "ts": _time(record),
+                "level": record.levelname.lower(),
+                "logger": record.name,
+                "msg": _shown(message, most=most),
+            }
+            line |= {
+                key: value if isinstance(value, _SHORT) else _shown(str(value), most=most)
+                for key, value in _fields(record).items()
+            }
+            if trace:
+                line["error"] = _shown(trace, most=most)
+            text = json.dumps(line, ensure_ascii=False)
+            if len(text) <= MOST_LINE:
+                break
+        return (
+            text
+            if len(text) <= MOST_LINE
+            else json.dumps({"ts": _time(record), "msg": _shown(message, most=512)})
+        )
+
+
+def _shown(text: str, *, most: int = MOST_LINE) -> str:
+    """Without secrets, and cut. Masked first: the end of a secret alone does not look like one."""
+    return excerpt(masked(text[:_MOST_MASKED]), most=most)
+
+
+def _lines(trace: str) -> list[str]:
+    lines = trace.splitlines()
+    return (
+        lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES // 2], "…", *lines[-_MOST_LINES // 2 :]]
+    )
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, Any]:

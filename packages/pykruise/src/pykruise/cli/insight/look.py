@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.answers import metadata_of
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, encode, get_path
@@ -146,7 +147,7 @@ async def _claim_problems(client: Client, sight: Sight) -> dict[str, str]:
     namespace = sight.document["metadata"].get("namespace", "")
     try:
         listed = await client.list(PERSISTENT_VOLUME_CLAIMS, namespace)
-        classes = {decode(raw)["metadata"]["name"] for raw in (await client.list(STORAGE_CLASSES)).items}
+        classes = {metadata_of(raw).name for raw in (await client.list(STORAGE_CLASSES)).items}
     except (ForbiddenError, NotFoundError):
         return {}
     claims = {one["metadata"]["name"]: one for one in (decode(raw) for raw in listed.items)}

@@ -32,6 +32,7 @@ from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
+from pykruise.kube.answers import metadata_of
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
@@ -75,7 +76,7 @@ async def _sight_of(
     sight = await look_at_document(client, KIND, document, now=now, settings=settings)
     meta = document["metadata"]
     listed = await client.list(POD_UNAVAILABLE_BUDGETS, meta["namespace"])
-    names = {str(decode(raw)["metadata"]["name"]) for raw in listed.items}
+    names = {metadata_of(raw).name for raw in listed.items}
     snapshot = msgspec.structs.replace(sight.snapshot, others=frozenset(names - {meta["name"]}))
     wanted = {pod.name for pod in snapshot.pods}
     documents = sight.listed[POD_VIEWS].documents()

@@ -22,13 +22,14 @@ NO_FILES: Final = ":4"
 
 async def version(session: Session) -> None:
     """Own version, and the API server's where one answers."""
-    from pykruise.kube.documents import decode
+    from pykruise.kube.documents import decode, get_path
 
     session.say(f"Client Version: {__version__}")
     if session.call.is_on("client"):
         return
     client = await session.client()
-    session.say(f"Server Version: {decode(await client.get_path('/version'))['gitVersion']}")
+    version = get_path(decode(await client.get_path("/version")), "gitVersion", default="unknown")
+    session.say(f"Server Version: {version}")
 
 
 async def options(session: Session) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, CloneSetSpec
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.pods.workload_spec import LARGEST_SET, too_large
 
 __all__ = [
     "UNLIMITED",
@@ -60,6 +61,8 @@ def limits_of(spec: CloneSetSpec) -> tuple[Limits, list[FieldProblem]]:
     updated) and down with it.
     """
     problems: list[FieldProblem] = []
+    if spec.replicas > LARGEST_SET:
+        problems.append(FieldProblem("spec.replicas", too_large(spec.replicas)))
 
     def number(value: IntOrPercent, field: str, rounding: Rounding) -> int:
         try:

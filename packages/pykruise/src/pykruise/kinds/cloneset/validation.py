@@ -22,6 +22,7 @@ from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.claims import template_name
 from pykruise.pods.ordering import MOST_WEIGHTS
+from pykruise.pods.workload_spec import LARGEST_SET, too_large
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,
@@ -64,6 +65,8 @@ def errors_of(
     given: Mapping[str, Any] = doc.get("spec") or {}
     errors = list(metadata_errors(doc.get("metadata") or {}))
     errors += check_not_negative(spec.replicas, "spec.replicas")  # rule 2
+    if spec.replicas > LARGEST_SET and spec.replicas != ((old or {}).get("spec") or {}).get("replicas"):
+        errors.append(invalid("spec.replicas", spec.replicas, too_large(spec.replicas)))
     errors += selector_errors(given, kind=KIND)  # rules 3 to 5
     claims = [template_name(one) for one in spec.volume_claim_templates or ()]
     errors += pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8

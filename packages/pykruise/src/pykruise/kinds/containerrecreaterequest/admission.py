@@ -16,6 +16,7 @@ from pykruise.kinds.containerrecreaterequest.types import (
 )
 from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, NODE_LABEL, POD_LABEL, read_spec
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
+from pykruise.kube.container_rules import check_http_head
 from pykruise.kube.documents import Document, annotations_of, deep_copy, get_path, labels_of, same
 from pykruise.kube.errors import Cause, Status
 from pykruise.kube.field_errors import (
@@ -27,7 +28,7 @@ from pykruise.kube.field_errors import (
     refusal,
     required,
 )
-from pykruise.kube.field_rules import check_not_negative, check_one_of
+from pykruise.kube.field_rules import check_not_negative, check_one_of, check_segment
 from pykruise.plans.review import Lookups
 from pykruise.pods.nodes import VIRTUAL_NODE, is_virtual_node
 from pykruise.pods.views import is_active
@@ -100,6 +101,7 @@ def _errors_of(spec: ContainerRecreateRequestSpec) -> Iterator[Cause]:
     """Of the request alone."""
     if not spec.pod_name:
         yield required("spec.podName")
+    yield from check_segment(spec.pod_name, "spec.podName")
     if not spec.containers:
         yield required("spec.containers")
     deadline = spec.active_deadline_seconds
@@ -144,6 +146,8 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
             yield not_found(f"{here}.name", one.name)
         elif not (statuses.get(one.name) or {}).get("containerID"):
             yield invalid(f"{here}.name", one.name, "the container has not been started")
+        elif get := get_path(known[one.name], "lifecycle", "preStop", "httpGet", default=None):
+            yield from check_http_head(get, f"{here}.preStop.httpGet")
 
 
 def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

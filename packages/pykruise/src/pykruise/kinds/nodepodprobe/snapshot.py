@@ -13,8 +13,8 @@ from typing import Annotated, Final
 
 import msgspec
 
+from pykruise.kube.answers import metadata_of
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES
@@ -126,7 +126,7 @@ async def snapshot(view: NodeProbesView, read: Read[Settings]) -> Snapshot | Non
 
 async def _is_there(node: str, read: Read[Settings]) -> bool:
     try:
-        return "deletionTimestamp" not in decode(await read.live.get(NODES, "", node))["metadata"]
+        return metadata_of(await read.live.get(NODES, "", node)).deletion_timestamp is None
     except NotFoundError:
         return False
 

@@ -13,6 +13,7 @@ from pykruise.kinds.persistentpodstate.types import PersistentPodStateSpec
 from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid, not_supported, without_stored
+from pykruise.kube.field_rules import check_segment
 from pykruise.kube.group_kinds import group_kind
 from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_key
 
@@ -51,6 +52,7 @@ def _target_errors(spec: PersistentPodStateSpec, *, is_supported: bool) -> Itera
     ref = spec.target_ref
     if not (ref.api_version and ref.kind and ref.name):
         yield invalid(_TARGET, "", "apiVersion, kind and name must not be empty")
+    yield from check_segment(ref.name, f"{_TARGET}.name")
     if not is_supported:
         detail = "only pods of StatefulSets, and of kinds on the white list, can be remembered"
         yield invalid(_TARGET, f"{ref.api_version} {ref.kind}", detail)

@@ -23,6 +23,7 @@ from pykruise.kube.field_rules import (
     check_qualified_name,
     check_selector,
 )
+from pykruise.kube.http_heads import flaw_of_value
 from pykruise.pods.probe_api import ContainerProbe, MarkerPolicy, PodProbeMarkerSpec
 from pykruise.pods.probes import FAILED, RESERVED_TYPES, SUCCEEDED
 
@@ -150,6 +151,8 @@ def _http_errors(action: HttpGetAction, path: str) -> Iterator[Cause]:
         if not _HEADER_NAME.fullmatch(header.name):
             detail = "must consist of letters, digits and '-'"
             yield invalid(f"{path}.httpHeaders[{index}].name", header.name, detail)
+        if flaw := flaw_of_value(header.value):
+            yield invalid(f"{path}.httpHeaders[{index}].value", header.value, flaw)
 
 
 def _is_path(text: str) -> bool:

@@ -13,7 +13,12 @@ from pykruise.kinds.podunavailablebudget.types import OPERATIONS, BudgetTarget, 
 from pykruise.kube.documents import Document, annotations_of, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, not_supported, required
-from pykruise.kube.field_rules import check_at_most_100_percent, check_int_or_percent, check_selector
+from pykruise.kube.field_rules import (
+    check_at_most_100_percent,
+    check_int_or_percent,
+    check_segment,
+    check_selector,
+)
 from pykruise.kube.group_kinds import group_kind
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.pods.budgets import BudgetView
@@ -74,6 +79,7 @@ def _whom_errors(given: Mapping[str, Any], spec: PodUnavailableBudgetSpec) -> It
         elif group_kind(target.api_version, target.kind) is None:
             detail = f"apiVersion {target.api_version!r} is not <group>/<version>"
             yield invalid("spec.targetRef", _shown(target), detail)
+        yield from check_segment(target.name, "spec.targetRef.name")
     else:
         assert selector is not None
         yield from check_selector(selector, "spec.selector")

@@ -5,18 +5,13 @@ spec ──▶ limits_of() ──▶ Limits, and what is wrong with the stored v
 Pure. Rules: a share is of replicas, rounded down; maxUnavailable is at least 1, or nothing could ever move.
 """
 
-from typing import Final
-
 import msgspec
 
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.pods.workload_spec import LARGEST_SET, too_large
 
-__all__ = ["LARGEST_SET", "Limits", "limits_of"]
-
-LARGEST_SET: Final = 150_000
-"""Pods that Kubernetes supports in a whole cluster. `kubectl scale` lets any number through, and a slip of the
-finger must not fill the memory with slots for pods that can never be."""
+__all__ = ["Limits", "limits_of"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,9 +37,7 @@ def limits_of(spec: StatefulSetSpec) -> tuple[Limits, list[str]]:
     problems: list[str] = []
     replicas = max(1 if spec.replicas is None else spec.replicas, 0)
     if replicas > LARGEST_SET:
-        problems.append(
-            f"spec.replicas: {replicas} is more than the {LARGEST_SET} pods that a cluster can have"
-        )
+        problems.append(f"spec.replicas: {too_large(replicas)}")
         replicas = LARGEST_SET
 
     def amount(value: IntOrPercent, field: str) -> int:

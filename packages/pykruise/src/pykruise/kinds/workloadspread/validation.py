@@ -18,6 +18,7 @@ from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET, target_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, required, too_many
+from pykruise.kube.field_rules import check_segment
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.pods.placement_validation import (
@@ -93,6 +94,7 @@ def _target_errors(spec: WorkloadSpreadSpec, around: Surroundings, *, has_target
     if target is None:  # rule 3
         yield invalid(TARGET, _shown(spec), f"apiVersion {reference.api_version!r} is not <group>/<version>")
         return
+    yield from check_segment(reference.name, f"{TARGET}.name")
     if target[0] not in BUILT_IN:  # rules 3 to 5
         if around.white_list_problem:
             yield Cause(

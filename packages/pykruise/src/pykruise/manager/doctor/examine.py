@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from pykruise.kube.errors import KubeError
-from pykruise.manager.doctor import access, budgets, images, kinds, pods, slots, webhooks, workload
+from pykruise.manager.doctor import access, budgets, holds, images, kinds, pods, slots, webhooks, workload
 from pykruise.manager.doctor.findings import Finding, unknown
 from pykruise.manager.doctor.live import Live
 
@@ -33,6 +33,7 @@ CHECKS: Sequence[tuple[str, Check]] = (
     ("pods", pods.check_injection),
     ("budgets", budgets.check_budgets),
     ("images", images.check_images),
+    ("requests", holds.check_holds),
 )
 
 

@@ -201,7 +201,7 @@ class _Stage:
             return _moves_after_s(self._given.united)
         if self._longest_s is None:
             listed = await client.list(self._kind.resource, self._given.namespace)
-            waits = [self._waits_s(decode(raw)["spec"]) for raw in listed.items]
+            waits = [self._waits_s(get_path(decode(raw), "spec", default={})) for raw in listed.items]
             waits += [_moves_after_s(one) for one in (*self._given.beside, *self._given.beside_changes)]
             self._longest_s = max((one + QUIET_S for one in waits), default=0.0)
         return self._longest_s

@@ -1,0 +1,54 @@
+"""Objects in answers: that they are there, before anybody reads a field of them.
+
+bytes of an answer ──▶ check_object() (the client, of every read and write) ──▶ the same bytes, or MalformedAnswerError
+                   └─▶ metadata_of() ──▶ the typed metadata
+
+A proxy's page with status 200, a Status where an object should be, half an object: they are answers that did not
+come, and no caller has to expect a KeyError. Pure.
+"""
+
+import msgspec
+
+from pykruise.kube.errors import MalformedAnswerError
+from pykruise.kube.excerpts import excerpt
+
+__all__ = ["AnswerMetadata", "check_object", "metadata_of"]
+
+
+class AnswerMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """What every stored object says of itself."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: AnswerMetadata
+
+
+_decode = msgspec.json.Decoder(_Object).decode
+
+
+def metadata_of(raw: bytes | msgspec.Raw) -> AnswerMetadata:
+    """Of an object as an API server stores it. Raises MalformedAnswerError."""
+    try:
+        found = _decode(raw).metadata
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise MalformedAnswerError(f"the answer is no object: {excerpt(str(error))}") from error
+    if not found.name or not (found.resource_version or "0").isdecimal():
+        raise MalformedAnswerError("the answer is no object: it has no name, or a version that is no number")
+    return found
+
+
+def check_object(raw: bytes, *, what: str) -> bytes:
+    """The answer as it came. Raises MalformedAnswerError, which says `what` was asked."""
+    try:
+        metadata_of(raw)
+    except MalformedAnswerError as error:
+        raise MalformedAnswerError(f"{what}: {error}") from error
+    return raw

@@ -1,0 +1,131 @@
+"""Heads of HTTP messages as bytes: the one place of the repository that writes them.
+
+method, target, fields ──▶ request_head() ──▶ bytes        status, fields ──▶ status_line(), field_lines() ──▶ bytes
+
+Whatever stands in a head may come from a user: a path and headers of a probe, a warning that repeats an object's
+field. A character that ends a line or a word would make other requests of it, so it is refused here, with the error
+that names it; callers that must answer nevertheless take `without_controls` first. A test looks for line ends in all
+other modules. Pure.
+"""
+
+import re
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote
+
+__all__ = [
+    "CLOSE",
+    "CONTINUE",
+    "HEAD_END",
+    "LAST_CHUNK",
+    "LINE_END",
+    "HttpHeadError",
+    "chunk_of",
+    "field_lines",
+    "flaw_of_host",
+    "flaw_of_name",
+    "flaw_of_target",
+    "flaw_of_value",
+    "length_line",
+    "percent_encoded",
+    "request_head",
+    "request_line",
+    "status_line",
+    "without_controls",
+]
+
+LINE_END: Final = b"\r\n"
+HEAD_END: Final = b"\r\n\r\n"
+CLOSE: Final = b"Connection: close\r\n"
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+LAST_CHUNK: Final = b"0\r\n\r\n"
+
+Fields = Iterable[tuple[str, str]]
+
+_is_token: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_is_host: Final = re.compile(r"[0-9A-Za-z._~:%\[\]-]+").fullmatch
+_PLAIN: Final = "/%?&=;:@!$'()*+,~[]"
+"""What a path and a query may have besides letters, digits and `-._`."""
+
+
+class HttpHeadError(ValueError):
+    """A part of a head has a character that would end it."""
+
+
+def flaw_of_target(text: str) -> str:
+    """What is wrong with a request's target, a path and a query; empty: nothing."""
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        return "it has to be printable ASCII without spaces (percent-encoded)"
+    return ""
+
+
+def flaw_of_name(text: str) -> str:
+    """What is wrong with a header's name; empty: nothing. Rule: RFC 9110's token."""
+    return "" if _is_token(text) else "it has to consist of letters, digits and some marks such as '-'"
+
+
+def flaw_of_value(text: str) -> str:
+    """What is wrong with a header's value; empty: nothing. Rule: Go's, control characters but the tab are refused."""
+    return "it has a control character" if _CONTROLS.search(text) else ""
+
+
+def flaw_of_host(text: str) -> str:
+    """What is wrong with a host, a name or an address; empty: nothing."""
+    return "" if _is_host(text) else "it has to be a name or an address"
+
+
+def percent_encoded(text: str) -> str:
+    """A path with its query as it goes over the wire: what may not stand there is encoded, as Go's clients do it."""
+    return quote(text.partition("#")[0], safe=_PLAIN)
+
+
+def without_controls(text: str) -> str:
+    """A header's value with spaces for control characters, as Go's servers write it."""
+    return _CONTROLS.sub(" ", text)
+
+
+def request_head(method: str, target: str, fields: Fields) -> bytes:
+    """The head of a request, its end included. Raises HttpHeadError."""
+    return b"".join((request_line(method, target), field_lines(fields), LINE_END))
+
+
+def request_line(method: str, target: str) -> bytes:
+    """The first line of a request. Raises HttpHeadError."""
+    if flaw_of_name(method):
+        raise HttpHeadError(f"{method!r} is no method")
+    if flaw := flaw_of_target(target):
+        raise HttpHeadError(f"{method} {target[:200]!r}: {flaw}")
+    return f"{method} {target} HTTP/1.1\r\n".encode()
+
+
+def status_line(status: int) -> bytes:
+    """The first line of an answer."""
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = "Status"
+    return f"HTTP/1.1 {status} {phrase}\r\n".encode()
+
+
+def field_lines(fields: Fields) -> bytes:
+    """Header lines. Raises HttpHeadError, which names the header and does not show its value: it may be a secret."""
+    lines = []
+    for name, value in fields:
+        if flaw := flaw_of_name(name):
+            raise HttpHeadError(f"header {name[:200]!r}: {flaw}")
+        if flaw := flaw_of_value(value):
+            raise HttpHeadError(f"header {name}: {flaw}")
+        lines.append(f"{name}: {value}\r\n")
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def length_line(size: int) -> bytes:
+    """How long the body is."""
+    return b"Content-Length: %d\r\n" % size
+
+
+def chunk_of(part: bytes) -> bytes:
+    """A part of a body of unknown length."""
+    return b"%x\r\n%b\r\n" % (len(part), part)

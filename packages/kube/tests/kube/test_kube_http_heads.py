@@ -1,0 +1,136 @@
+"""Heads of HTTP messages: nothing that a user gives makes another message of one, and one module writes them."""
+
+import ast
+from pathlib import Path
+
+import httptools
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykruise.kube.http_connection import Origin, RequestWriter
+from pykruise.kube.http_heads import (
+    HttpHeadError,
+    field_lines,
+    flaw_of_host,
+    flaw_of_value,
+    percent_encoded,
+    request_head,
+    without_controls,
+)
+from pykruise.kube.http_wire import HeadWriter
+from pykruise.kube.transport import Request, Response
+from support.examples import examples
+from support.sources import SOURCES, source_of
+
+HOSTILE = "/a HTTP/1.1\r\nHost: h\r\n\r\nPUT /latest/api/token HTTP/1.1\r\nHost: x"
+TEXTS = st.one_of(
+    st.text(max_size=20),
+    st.text(alphabet="\r\n \t:/a\x00\x7fé", max_size=12),
+    st.sampled_from([HOSTILE, "x\r\nX-Injected: 1", "\n", "", "a b"]),
+)
+FIELDS = st.lists(st.tuples(TEXTS, TEXTS), max_size=3)
+
+
+class Seen:
+    """What a server's parser makes of bytes."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.targets: list[bytes] = []
+        self.names: list[bytes] = []
+
+    def on_url(self, part: bytes) -> None:
+        self.targets.append(part)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.names.append(name)
+
+    def on_message_complete(self) -> None:
+        self.messages += 1
+
+
+@given(method=st.one_of(st.just("GET"), TEXTS), target=TEXTS, fields=FIELDS)
+@examples(2)
+def test_whatever_a_head_is_made_of_it_is_refused_or_one_request_with_its_fields(
+    method: str, target: str, fields: list[tuple[str, str]]
+) -> None:
+    # when
+    try:
+        head = request_head(method, target, fields)
+    except HttpHeadError:
+        return
+    # then
+    assert head.count(b"\r\n\r\n") == 1
+    assert head.count(b"\n") == head.count(b"\r") == 2 + len(fields)
+    if (
+        method == "GET"
+        and target.startswith("/")
+        and not {"content-length", "upgrade"} & {n.lower() for n, _ in fields}
+    ):
+        seen = Seen()
+        httptools.HttpRequestParser(seen).feed_data(head)
+        assert (seen.messages, seen.names) == (1, [name.encode() for name, _ in fields])
+
+
+@given(path=TEXTS)
+@examples(1)
+def test_an_encoded_path_is_always_a_target(path: str) -> None:
+    assert request_head("GET", percent_encoded(f"/{path}"), [])
+
+
+def test_a_path_is_encoded_as_go_does_it_and_not_twice() -> None:
+    assert percent_encoded("/health check?a=b&c=%20#x") == "/health%20check?a=b&c=%20"
+    assert percent_encoded("/\r\n\u00fc") == "/%0D%0A%C3%BC"
+
+
+@given(value=TEXTS)
+@examples(1)
+def test_an_answer_is_written_in_any_case_and_its_headers_stay_in_their_lines(value: str) -> None:
+    head = HeadWriter().head_of(Response(200, {"warning": value}, b""), stays=True)
+    assert head.count(b"\r\n\r\n") == 1
+    assert flaw_of_value(without_controls(value)) == ""
+
+
+def test_a_client_s_request_is_written_by_the_same_rules() -> None:
+    writer = RequestWriter(Origin(is_tls=False, host="x", port=80, prefix="", authority="x", name="x"))
+    for request, headers in (
+        (Request("GET", HOSTILE), ()),
+        (Request("GET /x HTTP/1.1\r\nA:", "/a"), ()),
+        (Request("GET", "/a"), (("Authorization", "Bearer a\r\nB: c"),)),
+        (Request("GET", "/a"), (("A: b\r\nC", "d"),)),
+    ):
+        with pytest.raises(HttpHeadError):
+            writer.encode(request, headers)
+
+
+def test_an_error_does_not_show_a_header_s_value() -> None:
+    with pytest.raises(HttpHeadError) as caught:
+        field_lines([("Authorization", "Bearer secret\r\n")])
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "fd00::1", "[fd00::1]", "web.default.svc", "fe80::1%eth0"])
+def test_names_and_addresses_are_hosts(host: str) -> None:
+    assert flaw_of_host(host) == ""
+
+
+@pytest.mark.parametrize("host", ["", "a b", "a\r\nb", "a/b", "user@a", "a?b", "a#b"])
+def test_what_would_change_a_request_is_no_host(host: str) -> None:
+    assert flaw_of_host(host)
+
+
+def test_no_other_module_writes_heads() -> None:
+    """A line end of HTTP, or a request line, in any text of a module that is no docstring."""
+    writers: set[str] = set()
+    for path in (path for source in SOURCES for path in source.rglob("*.py")):
+        tree = ast.parse(Path(path).read_text())
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Constant) or id(node) in docstrings:
+                continue
+            text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+            if isinstance(text, str) and ("\r\n" in text or " HTTP/1." in text or text.startswith("HTTP/1.")):
+                writers.add(source_of(str(path)) or str(path))
+    said = {"admission/server.py", "sandbox/http_front.py"}
+    assert writers - said == {"kube/http_heads.py"}

@@ -1,0 +1,51 @@
+"""Requests that a manager holds back because an answer (429, 503) asked it to come back later.
+
+pods of the manager ──▶ /metrics of each, through the API server ──▶ check_holds() ──▶ findings
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.resources import PODS
+from pykruise.manager.doctor.findings import Finding, fine, unknown, warning
+from pykruise.manager.doctor.live import Live
+
+__all__ = ["HELD_BACK", "check_holds", "holds_of"]
+
+HELD_BACK: Final = "pykruise_api_held_back_seconds"
+"""The gauge: seconds until requests go on, by scope."""
+_SELECTOR: Final = "control-plane=controller-manager"
+_METRICS_PORT: Final = 8080
+_SAMPLE: Final = re.compile(HELD_BACK + r'\{scope="([^"]+)"\} (\S+)')
+_SHOWN: Final = 3
+
+
+async def check_holds(live: Live) -> Sequence[Finding]:
+    """No manager holds requests back."""
+    found: list[Finding] = []
+    pods = await live.list(PODS, live.namespace, label_selector=_SELECTOR)
+    for name in sorted(str(pod["metadata"]["name"]) for pod in pods):
+        path = PODS.path(live.namespace, f"{name}:{_METRICS_PORT}", "proxy") + "/metrics"
+        try:
+            text = (await live.client.get_path(path, timeout_s=5.0)).decode("utf-8", "replace")
+        except NotFoundError:
+            continue  # it has gone meanwhile
+        except KubeError as error:
+            found.append(unknown("requests", f"metrics of {name} cannot be read: {error}"))
+            continue
+        if held := sorted(holds_of(text), key=lambda hold: -hold[1]):
+            what = ", ".join(f"{scope} for {left_s:.0f} s" for scope, left_s in held[:_SHOWN])
+            more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
+            fix = (
+                "find what answers with 429 or 503: an admission webhook of that resource, or a load balancer"
+            )
+            found.append(warning("requests", f"{name} holds back {what}{more}", fix))
+    return found or [fine("requests", "no manager holds requests back")]
+
+
+def holds_of(text: str) -> Iterator[tuple[str, float]]:
+    """Scopes that are held back, with the seconds that are left. Pure."""
+    for scope, seconds in _SAMPLE.findall(text):
+        yield scope, float(seconds)

@@ -1,0 +1,81 @@
+"""An admission webhook of anybody refuses one tenant's objects: with a wait of a day, with a megabyte of text.
+
+Others' objects are worked on as before, and what is stored of the refusal stays small.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+from test_refused_creations import CASES, Refused
+
+from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
+from pykruise.kube.documents import decode
+from pykruise.kube.resources import NAMESPACES, PODS
+from support.faults import Answer, FaultyTransport, Request
+from support.pulls import PULLING
+from support.scenario import Stage, cloneset
+
+pytestmark = pytest.mark.virtual_time("the API server refuses on purpose")
+
+LONG = " ".join(f"spec.containers[{number}]: not allowed" for number in range(30_000))
+MOST_MORE = 64 * 1024
+"""Bytes of a status beyond those of its spec."""
+
+
+CAUSES = {"causes": [{"field": "spec", "message": LONG[:1_000]}] * 1_000}
+
+
+def creations(namespace: str, *, of: str = "") -> Callable[[Request], bool]:
+    """Of everything in the namespace but events, or of one resource."""
+
+    def is_one(request: Request) -> bool:
+        is_event = request.path.endswith("/events")
+        return request.method == "POST" and f"/namespaces/{namespace}/{of}" in request.path and not is_event
+
+    return is_one
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_a_refusal_of_a_megabyte_stays_small_in_every_status(stage: Stage, case: Refused) -> None:
+    # given
+    faulty = FaultyTransport(stage.manager_transport())
+    faulty.on(creations(stage.namespace), lambda _: Answer(403, message=LONG, details=CAUSES))
+    await stage.start_manager(faulty, settings=PULLING if case.resource is IMAGE_LIST_PULL_JOBS else None)
+    # when
+    await stage.create(case.document, resource=case.resource)
+    await asyncio.sleep(30.0)
+    # then
+    stored = await stage.get("web", resource=case.resource)
+    size = len(json.dumps(stored.get("status", {})))
+    assert 0 < size <= len(json.dumps(stored["spec"])) + MOST_MORE
+
+
+async def test_one_tenants_refusals_with_a_wait_of_a_day_hold_nothing_else_up(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    # given a webhook that refuses all pods of one namespace, and twelve sets there
+    faulty = FaultyTransport(stage.manager_transport())
+    details = {**CAUSES, "retryAfterSeconds": 86_400}
+    refusal = Answer(429, message=LONG, retry_after_s=86_400, details=details)
+    faulty.on(creations("busy", of="pods"), lambda _: refusal)
+    await stage.start_manager(faulty)
+    await stage.client.create(NAMESPACES, "", {"metadata": {"name": "busy"}})
+    for number in range(12):
+        await stage.client.create(CLONE_SETS, "busy", cloneset(f"busy-{number}", replicas=2))
+    await asyncio.sleep(5.0)
+    # when
+    began = stage.clock()
+    await stage.create(cloneset(replicas=3))
+    while len(await stage.pods()) < 3:
+        await asyncio.sleep(0.1)
+    # then
+    assert stage.clock() - began < 2.0
+    assert "writes of /api/v1/namespaces/busy/pods: held back for 30 s" in caplog.text
+    # and when the webhook stops refusing, its own namespace goes on within the bound
+    faulty.clear()
+    await asyncio.sleep(60.0)
+    pods = await stage.client.list(PODS, "busy")
+    assert len([decode(raw) for raw in pods.items]) == 24
