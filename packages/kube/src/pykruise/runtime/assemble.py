@@ -3,6 +3,7 @@
 Control + settings + KindContext ──▶ controller_for() ──▶ Controller, subscribed to what wakes it
 """
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import Resource
+from pykruise.runtime.churn import ChurnBrake
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
 from pykruise.runtime.further import FurtherKinds
@@ -83,6 +85,8 @@ class KindContext:
         self.recorders: list[EventRecorder] = []
         self.further: list[FurtherKinds] = []
         """What follows lists of kinds; the operator runs it."""
+        self.brake = ChurnBrake(now=lambda: asyncio.get_running_loop().time())
+        """Holds back objects that undo their own work."""
         self.memories: list[Memories] = []
         """What controllers remember."""
 
@@ -201,6 +205,7 @@ def controller_for(
         record=context.recorder(control.component),
         rollouts=context.rollouts.setdefault(control.name, RolloutMeter()) if control.standing else None,
         reports_ready=context.reports_ready,
+        brake=context.brake,
     )
 
     def forget_gone(change: Change[Any]) -> None:

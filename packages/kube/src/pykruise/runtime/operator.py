@@ -226,6 +226,7 @@ class Operator:
             # Others write meanwhile: nothing that was remembered of objects may be gone by. Queues keep what is due.
             for memories in self._context.memories:
                 memories.clear()
+            self._context.brake.clear()
             for meter in self.rollouts.values():
                 meter.clear()
 

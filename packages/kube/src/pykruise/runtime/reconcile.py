@@ -18,6 +18,7 @@ from pykruise.kube.errors import ApiError, ConflictError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.churn import ChurnBrake, held_back
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor, Failure, Outcome, merged
 from pykruise.runtime.kstatus import Conditions, Standing, unready_since, with_kstatus
@@ -129,7 +130,8 @@ class Reconciler:
     `objects` are the kind's own, `read_for` gives what the snapshot of one of them reads, `record` takes events (it
     must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
     `executor_of`: what writes for an object, where that is not `executor` for all. `rollouts`: counts them.
-    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
+    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them. `brake`: holds back what
+    undoes its own work; the reconcilers of a manager share it.
     """
 
     def __init__(
@@ -146,6 +148,7 @@ class Reconciler:
         slice_s: float = SLICE_S,
         reports_ready: bool = False,
         rollouts: RolloutMeter | None = None,
+        brake: ChurnBrake | None = None,
     ) -> None:
         self._resource = resource
         self._control = control
@@ -159,6 +162,7 @@ class Reconciler:
         self._standing = control.standing
         self._reports_ready = reports_ready and control.standing is not None
         self._rollouts = rollouts
+        self._brake = brake or ChurnBrake(now=lambda: asyncio.get_running_loop().time())
         self._pace = StatusPace(per_second=executor.status_per_s)
         self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
 
@@ -194,6 +198,7 @@ class Reconciler:
         self._pace.forget(key)
         self._busy_pace.forget(key)
         self._memories.forget(key)
+        self._brake.forget(self._resource, key)
         if self._rollouts is not None:
             self._rollouts.forget(key)
 
@@ -203,6 +208,10 @@ class Reconciler:
     async def _carry_out(self, read: Read[Any], snapshot: Any, plan: Plan) -> float | None:
         view = self._control.object_of(snapshot)
         owner = owner_of(view, self._resource, is_shared=self._control.is_status_shared)
+        generation = getattr(view, "generation", 0)
+        hold = self._brake.hold(owner.resource, owner.key, uid=owner.uid, generation=generation)
+        if hold is not None and not owner.is_deleting:
+            plan = held_back(plan, hold)
         plan = msgspec.structs.replace(
             plan, status=self._with_kstatus(owner, plan.status, plan.waiting, snapshot)
         )
@@ -218,6 +227,16 @@ class Reconciler:
         is_settled = past.was_waiting and plan.waiting is None and not plan.stages
         past.was_waiting = plan.waiting is not None
         outcome, report = await self._write(owner, view, plan, at_once=is_settled)
+        held_s = self._brake.note(
+            owner.resource, owner.key, uid=owner.uid, generation=generation, done=outcome.done
+        )
+        if held_s is not None:
+            _log.warning(
+                "%s %s: undoes its own work, and is held back for %g s",
+                owner.resource.kind,
+                owner.key,
+                held_s,
+            )
         if makes:
             past.made_at, past.made_for = asyncio.get_running_loop().time(), owner.resource_version
         if report is None:  # the next plan has a newer one, unless nothing has come of this plan
