@@ -21,6 +21,7 @@ import msgspec
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions
+from pykruise.kinds.gates import GATES, Gates
 from pykruise.kinds.persistentpodstate.readers import LiveStates
 from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
 from pykruise.kinds.podunavailablebudget.spending import Budgeting
@@ -50,6 +51,7 @@ from support.stored_kinds import storage_with_kinds
 __all__ = ["Busy", "BusyPlace", "busy_cluster"]
 
 MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
+ALL_GATES = Gates.of(**dict.fromkeys(GATES, True))
 STILL = KubeletSettings(lease_s=None, heartbeat_s=1e9, pulls_ahead=True, recreates=True, probes=True)
 """Nodes that do what agents do, and write nothing as long as nothing happens."""
 
@@ -151,7 +153,7 @@ async def busy_cluster(
             transport = MeteredTransport(cluster.transport_for(MANAGER))
             manager = Manager(
                 Client(transport, clock=clock, rng=rng),
-                settings=settings or Settings(),
+                settings=settings or Settings(gates=ALL_GATES),
                 kinds=kinds,
                 clock=clock,
                 rng=rng,
@@ -177,7 +179,7 @@ def _rules(client: Callable[[], Client], clock: Any, rng: random.Random) -> list
         "persistentpodstate": LiveStates(client, namespace=NAMESPACE, clock=clock),
     }
     return reviewers(
-        AdmissionSettings(),
+        AdmissionSettings(gates=ALL_GATES),
         lookups=live_lookups(client, namespace=NAMESPACE, clock=clock, readers=readers),
         spreading=Spreading(LiveSpreads(client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng),
         budgeting=Budgeting(LiveBudgets(client, clock=clock), clock=clock, rng=rng),

@@ -140,9 +140,14 @@ def views_of(control: Control, settings: Any) -> tuple[Views[Any], ...]:
 
 
 def controller_for(
-    resource: Resource, control: Control, context: KindContext, settings: Any = None
+    resource: Resource,
+    control: Control,
+    context: KindContext,
+    settings: Any = None,
+    *,
+    blank_status: Mapping[str, Any] = {},
 ) -> Controller[Key]:
-    """The controller of a kind, its caches registered and its wakes subscribed."""
+    """The controller of a kind, its caches registered and its wakes subscribed. `blank_status`: see Reconciler."""
     caches: dict[Views[Any], Any] = {
         views: context.sources.of(views) for views in views_of(control, settings)
     }
@@ -206,6 +211,7 @@ def controller_for(
         rollouts=context.rollouts.setdefault(control.name, RolloutMeter()) if control.standing else None,
         reports_ready=context.reports_ready,
         brake=context.brake,
+        blank_status=blank_status,
     )
 
     def forget_gone(change: Change[Any]) -> None:

@@ -8,7 +8,7 @@ A kind supplies plain functions (control.py). Everything that waits or writes is
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Never
 
 import msgspec
@@ -120,6 +120,8 @@ class _Past(msgspec.Struct):
     """When objects were made for it, and the version of it that they were made for."""
     was_waiting: bool = False
     """The plan before waited for something."""
+    is_status_refused: bool = False
+    """Its status could not be written. It is tried again as failures are, which wait longer each time."""
     in_terminating: bool = False
     """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
 
@@ -131,7 +133,8 @@ class Reconciler:
     must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
     `executor_of`: what writes for an object, where that is not `executor` for all. `rollouts`: counts them.
     `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them. `brake`: holds back what
-    undoes its own work; the reconcilers of a manager share it.
+    undoes its own work; the reconcilers of a manager share it. `blank_status`: fields that a status must have, as
+    long as nothing is known; without them API servers refuse the rest.
     """
 
     def __init__(
@@ -149,6 +152,7 @@ class Reconciler:
         reports_ready: bool = False,
         rollouts: RolloutMeter | None = None,
         brake: ChurnBrake | None = None,
+        blank_status: Mapping[str, Any] = {},
     ) -> None:
         self._resource = resource
         self._control = control
@@ -162,6 +166,7 @@ class Reconciler:
         self._standing = control.standing
         self._reports_ready = reports_ready and control.standing is not None
         self._rollouts = rollouts
+        self._blank_status = blank_status
         self._brake = brake or ChurnBrake(now=lambda: asyncio.get_running_loop().time())
         self._pace = StatusPace(per_second=executor.status_per_s)
         self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
@@ -371,9 +376,11 @@ class Reconciler:
             return _Report()
         pace = self._busy_pace if is_busy else self._pace
         wait_s = pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
-        if wait_s > 0 and not at_once:
+        past = self._past_of(owner)
+        if wait_s > 0 and not at_once and not past.is_status_refused:
             return _Report(due_in_s=wait_s)
         outcome = await self._executor_of(owner.key).execute(_alone(patch))
+        past.is_status_refused = outcome.failure is not None and not outcome.failure.is_stale
         if self._reports_ready and outcome.failure is None:
             self._look_for_kstatus(owner)
         return _Report(failure=outcome.failure)
@@ -389,6 +396,7 @@ class Reconciler:
         self._note_rollout(owner, standing, snapshot)
         if not self._reports_ready:
             return status
+        plain = {**self._blank_status, **plain}
         if owner.is_deleting:  # nothing is waited for but its end; the conditions stay
             conditions = [*plain.get("conditions", ()), *owner.kstatus]
             wanted = {**plain, "conditions": conditions} if conditions else plain

@@ -23,7 +23,7 @@ from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import Resource
 from pykruise.plans.kind import Kind
 
-__all__ = ["conversions", "crds", "crds_of", "find", "kinds", "named"]
+__all__ = ["blank_status_of", "conversions", "crds", "crds_of", "find", "kinds", "named"]
 
 
 def kinds() -> Sequence[Kind]:
@@ -92,6 +92,11 @@ def _crd(folder: str, *, described: bool) -> bytes | None:
 def _spec_schema(name: str) -> Document:
     """Kinds do not know each other, so the schemas of specs that they embed are handed over."""
     return structural_schema(named(name).spec_type)
+
+
+def blank_status_of(kind: Kind) -> Document:
+    """The fields that a status of this kind must have, as long as nothing is known."""
+    return kind.blank_status(_spec_schema)
 
 
 def conversions() -> Conversions:

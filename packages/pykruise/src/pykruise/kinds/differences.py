@@ -48,6 +48,17 @@ _EVERYWHERE: Final = _of(
         "it would orphan all pods and create as many again",
     ),
     (
+        "a template, or a patch of pods, may have labels and annotations that are about one pod "
+        "(`apps.kruise.io/specified-delete`, a lifecycle state, an instance id, a revision hash): each pod gets them",
+        "they are refused; a stored template is read without them",
+        "pods would be created and deleted for ever",
+    ),
+    (
+        "a workload whose new pods are marked for deletion creates and deletes them without end",
+        "an object that undoes its own work three times waits 1 s, 2 s, 4 s, … up to five minutes: `Churning`",
+        "one object must not take what the API server has",
+    ),
+    (
         "tools that follow kstatus (Flux, Helm 4) take every object for ready at once",
         "workloads report `Ready`, `Reconciling` and `Stalled`",
         "they wait for rollouts ([gitops.md](gitops.md))",

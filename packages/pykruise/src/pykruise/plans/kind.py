@@ -7,12 +7,12 @@ Pure values and functions. What a kind does not have (a definition, a controller
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
 from pykruise.kube.conversion import Conversion
-from pykruise.kube.crds import Column, ScalePaths, Version, definition
+from pykruise.kube.crds import Column, ScalePaths, Version, blank_of, definition, structural_schema
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import Resource
@@ -70,6 +70,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return (
             definition(self.resource, versions=versions, short_names=self.short_names) if versions else None
         )
+
+    def blank_status(self, schema_of: SpecSchema) -> Document:
+        """What the stored version's schema asks of a status, as long as nothing is known: zeros and empty texts."""
+        versions = self.versions(schema_of) if callable(self.versions) else self.versions
+        roots = [one.root for one in versions if one.storage]
+        status = get_type_hints(roots[0], include_extras=True).get("status") if roots else None
+        options = [
+            one for one in get_args(status) or (status,) if isinstance(one, type) and one is not type(None)
+        ]
+        return blank_of(structural_schema(options[0])) if options else {}
 
     @property
     def spec_type(self) -> Any:
