@@ -687,6 +687,11 @@ _IMAGES: Final = (
     *_of(
         "NodeImage",
         (
+            "pull secrets of an image are used for each of its tags, whoever asks for it",
+            "for tags that a job of the secret's namespace asks for; for those without an owner, all",
+            "who may create jobs must not pull with others' credentials",
+        ),
+        (
             "entries of a job that is not over go by their time to live",
             "they stay",
             "no node pulls twice for one job",
