@@ -636,6 +636,13 @@ _IMAGES: Final = (
     *_of(
         "ImagePullJob",
         (
+            "who may write ImagePullJobs and ImageListPullJobs has images put onto nodes without the right to that",
+            "no role of Kubernetes for namespaces has them: `kruise-imagepulljobs-editor` and "
+            "`kruise-imagelistpulljobs-editor` are bound by hand, and an AdvancedCronJob with a list of images asks "
+            "whether its user may create one",
+            "a manager must not lend its rights",
+        ),
+        (
             "in v1alpha1 admission adds a job's finalizer",
             "its controller does, in both versions",
             "one way for both",
@@ -706,6 +713,11 @@ _IMAGES: Final = (
 
 _EPHEMERAL_JOB: Final = _of(
     "EphemeralJob",
+    (
+        "who may write it has containers put into running pods without the right to `pods/ephemeralcontainers`",
+        "no role of Kubernetes for namespaces has it: the ClusterRole `kruise-ephemeraljobs-editor` is bound by hand",
+        "a manager must not lend its rights",
+    ),
     (
         "some pods succeeded and others failed: `Unknown` for ever",
         "`Failed` once all have ended",
