@@ -10,7 +10,8 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
+
+from pykruise.kube.remembering import remember
 
 __all__ = ["Clock", "Instant", "format_micro_time", "format_time", "loop_clock", "parse_time", "system_clock"]
 
@@ -37,7 +38,7 @@ def format_time(instant: Instant) -> str:
     return _second(int(instant))
 
 
-@lru_cache(maxsize=256)  # within a second, everything that happens gets the same text
+@remember(entries=256, longest=0)  # within a second, everything that happens gets the same text
 def _second(instant: int) -> str:
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

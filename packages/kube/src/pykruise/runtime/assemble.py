@@ -17,7 +17,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.controller import DEFAULT_WORKERS, Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
-from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.recorder import EventMemory, EventRecorder
 from pykruise.kube.resources import Resource
 from pykruise.runtime.churn import ChurnBrake
 from pykruise.runtime.control import Control
@@ -83,6 +83,7 @@ class KindContext:
         self.rollouts: dict[str, RolloutMeter] = {}
         """By the controller's name, of kinds that have rollouts."""
         self.recorders: list[EventRecorder] = []
+        self._events = EventMemory()
         self.further: list[FurtherKinds] = []
         """What follows lists of kinds; the operator runs it."""
         self.brake = ChurnBrake(now=lambda: asyncio.get_running_loop().time())
@@ -115,7 +116,7 @@ class KindContext:
 
     def recorder(self, component: str) -> RecordEvent:
         """A way to record events in the name of `component`; the operator runs and flushes it."""
-        recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng)
+        recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng, memory=self._events)
         self.recorders.append(recorder)
 
         def record(owner: Owner, note: Note, count: int) -> None:

@@ -26,6 +26,7 @@ import orjson
 
 from pykruise.kube.hashing import fnv32
 from pykruise.kube.ids import Key
+from pykruise.kube.remembering import remembers
 from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Note, Plan
@@ -40,7 +41,7 @@ FREE_TURNS: Final = 2
 LONGEST_S: Final = 300.0
 TELL_AGAIN_S: Final = 600.0
 
-CHURN_ENTRIES: Final = 8_192
+CHURN_ENTRIES: Final = remembers("own writes, and who churns", entries=8_192, bytes_each=1_536)
 """Writes that are remembered, of all objects together; of more, the oldest are forgotten."""
 
 
