@@ -1,5 +1,8 @@
 """The generated ValidatingAdmissionPolicy keeps each agent to its own node's objects, which RBAC cannot."""
 
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -7,7 +10,9 @@ import pytest
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.containerrecreaterequest.view import NODE_LABEL
 from pykruise.kube.client import Client
-from pykruise.kube.errors import ForbiddenError, InvalidError
+from pykruise.kube.documents import decode, get_path
+from pykruise.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError
+from pykruise.kube.http import HttpTransport
 from pykruise.kube.node_agent.rights import rights_of_agent
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
@@ -18,7 +23,9 @@ from pykruise.pods.probe_api import NODE_POD_PROBES
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.local import LocalTransport
 from support.busy_keys import BusyPlace, busy_cluster
+from support.control_plane import connection
 from support.sandbox import pod
+from testbed.control_plane import ControlPlane
 
 Object = dict[str, Any]
 
@@ -86,3 +93,52 @@ async def test_an_agent_writes_what_is_about_its_own_node_and_nothing_else() -> 
         # everything that agents may write, but for events, is among them
         written = {one.plural for one in rights_of_agent() if "patch" in one.verbs} - {"events"}
         assert written == {resource.plural for resource in known}
+
+
+@pytest.mark.real
+async def test_a_real_api_server_understands_and_keeps_the_policy(real_plane: ControlPlane | None) -> None:
+    assert real_plane is not None
+    open_ = connection(real_plane.kubeconfig)
+    async with AsyncExitStack() as stack:
+        transport = HttpTransport(open_)
+        stack.push_async_callback(transport.close)
+        client = Client(transport)
+        for resource, document in policies():
+            with suppress(AlreadyExistsError):
+                await client.create(resource, "", document)
+            stack.push_async_callback(client.delete, resource, "", document["metadata"]["name"])
+        for node in ("own-node", "other-node"):
+            body = {
+                "apiVersion": NODE_IMAGES.api_version,
+                "kind": NODE_IMAGES.kind,
+                "metadata": {"name": node},
+            }
+            await client.create(NODE_IMAGES, "", {**body, "spec": {}})
+            stack.push_async_callback(client.delete, NODE_IMAGES, "", node)
+        headers = [
+            *open_.headers,
+            ("Impersonate-User", AGENT),
+            ("Impersonate-Group", "system:masters"),
+            ("Impersonate-Extra-authentication.kubernetes.io%2Fnode-name", "own-node"),
+        ]
+        agents = HttpTransport(replace(open_, headers=headers))
+        stack.push_async_callback(agents.close)
+        agent = Client(agents)
+
+        # when the policy holds, which takes a moment after its creation
+        async def is_kept() -> bool:
+            try:
+                await report(agent, NODE_IMAGES, "other-node")
+            except REFUSED as error:
+                return "agents write nodeimages of their own node alone" in str(error)
+            return False
+
+        async with asyncio.timeout(30):
+            while not await is_kept():
+                await asyncio.sleep(0.5)
+        # then what is its own can be written, and no expression is doubtful
+        await report(agent, NODE_IMAGES, "own-node")
+        policy, document = policies()[0]
+        stored = decode(await client.get(policy, "", document["metadata"]["name"]))
+        checked = get_path(stored, "status", "typeChecking", "expressionWarnings", default=[])
+        assert checked == []
