@@ -9,6 +9,7 @@
 #   make simulate SEEDS=100000  hunt for failures: random operations and faults in virtual time
 #   make explore KIND=cloneset PODS=3  everything that can happen in small worlds
 #   make mutate FILES=kinds/cloneset  mutants made by a tool of files that decide, and what no test notices
+#   make fuzz OBJECTS=2000  objects of all kinds with wrong values, stored past the webhooks and sent through them
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
@@ -38,6 +39,7 @@ SELECTION ?=
 REAL ?=
 SEEDS ?= 1000
 FIRST ?= 0
+OBJECTS ?= 2000
 PROCESSES ?=
 # 1: nothing is installed but what supply/ has the hash of. Continuous integration and the image do so.
 LOCKED ?=
@@ -48,7 +50,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: kubectl-kruise help demo up test lint unit docs bench real test-real real-in-brief test-nodes nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: kubectl-kruise help demo fuzz up test lint unit docs bench real test-real real-in-brief test-nodes nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -181,6 +183,9 @@ simulate: $(VENV)/.ready-dev
 
 explore: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m exploration --pods $(or $(PODS),2) $(if $(KIND),--kind $(KIND)) $(if $(MOST),--most $(MOST)) $(if $(PROCESSES),--processes $(PROCESSES))
+
+fuzz: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. $(BIN)/python -m fuzz --objects $(OBJECTS) --first $(FIRST)
 
 simulate-mutations: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. $(BIN)/python -m simulation.mutations

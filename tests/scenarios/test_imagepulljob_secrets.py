@@ -3,7 +3,7 @@
 import pytest
 
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
-from pykruise.kube.documents import annotations_of
+from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import NAMESPACES, SECRETS
 from pykruise.manager.settings import SECRETS_NAMESPACE
@@ -176,3 +176,33 @@ async def test_a_manager_is_killed_at_any_write(
     assert (await pulls.completed())["succeeded"] == 4
     assert await pulls.count_copies() <= 1
     await stage.until(lambda: _no_copies(pulls))
+
+
+async def test_a_job_of_another_namespace_does_not_pull_with_this_one_s_secret(
+    stage: Stage, pulls: Pulls
+) -> None:
+    """Its tag stands beside that of a job which has one, under the same image of the same NodeImages."""
+    await stage.create(pull_secret("right", REGISTRY, "me:right"), resource=SECRETS)
+    await stage.start_manager(settings=PULLING)
+    await pulls.ready()
+    thieves = f"{stage.namespace}-thieves"
+    await stage.client.create(NAMESPACES, "", {"metadata": {"name": thieves}})
+    await pulls.create(parallelism=4, pullSecrets=["right"], completionPolicy={"type": "Never"})
+    await pulls.counts(succeeded=4)
+    # when
+    job = await stage.get(NAME, resource=IMAGE_PULL_JOBS)
+    spec = {field: value for field, value in job["spec"].items() if field != "pullSecrets"}
+    spec["image"] = pulls.image.rpartition(":")[0] + ":2"
+    spec["completionPolicy"], spec["pullPolicy"] = {"type": "Always"}, {"backoffLimit": 0}
+    await stage.client.create(
+        IMAGE_PULL_JOBS,
+        thieves,
+        {"apiVersion": job["apiVersion"], "kind": job["kind"], "metadata": {"name": "theirs"}, "spec": spec},
+    )
+
+    # then
+    async def has_failed() -> bool:
+        theirs = decode(await stage.client.get(IMAGE_PULL_JOBS, thieves, "theirs"))
+        return bool((theirs.get("status") or {}).get("failed") == 4)
+
+    await stage.until(has_failed)

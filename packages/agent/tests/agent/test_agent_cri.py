@@ -6,11 +6,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pykruise.agent.cri.changes import RuntimeChanges
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.generate import DATA, descriptors_of, part_of
+from pykruise.agent.cri.protocol import message
 from pykruise.agent.cri.runtimes import find_runtimes, socket_paths
+from pykruise.agent.cri.shortened import LONGEST_FIELD, Shortened
 from pykruise.agent.cri.values import ExecResult
 from pykruise.kube.clock import system_clock
 from pykruise.kube.errors import ConfigurationError
@@ -169,3 +173,70 @@ async def test_a_runtime_without_events_is_polled() -> None:
     changes = RuntimeChanges(runtime, lambda _: None)  # type: ignore[arg-type]
     await changes.run()
     assert changes.poll_s == 1.0
+
+
+# ── answers without end ──────────────────────────────────────────────────────
+
+
+@pytest.mark.real_time
+async def test_of_what_a_command_prints_the_beginning_is_kept(tmp_path: Path) -> None:
+    """As much as runtimes hand on."""
+    printed = b"y" * 16_000_000
+    runtime = FakeRuntime(system_clock)
+
+    async def run(_name: str, _command: Sequence[str]) -> ExecResult:
+        return ExecResult(exit_code=3, stdout=printed, stderr=b"why")
+
+    runtime.exec = run
+    container = runtime.run_container("main", pod_uid="u-1")
+    async with serving(runtime, tmp_path / "cri.sock"):
+        client = CriClient(str(tmp_path / "cri.sock"))
+        found = await client.exec_sync(container.id, ["yes"], timeout_s=60)
+        client.close()
+    assert found == ExecResult(exit_code=3, stdout=printed[:LONGEST_FIELD], stderr=b"why")
+
+
+class Pieces:
+    """A stream that says what it was asked for."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.largest = 0
+
+    async def recv_data(self, size: int) -> bytes:
+        self.largest = max(self.largest, size)
+        found, self.data = self.data[:size], self.data[size:]
+        return found
+
+
+def framed(body: bytes) -> bytes:
+    return b"\0" + len(body).to_bytes(4, "big") + body
+
+
+@given(st.binary(), st.binary(), st.integers(-(2**31), 2**31 - 1))
+async def test_a_message_without_long_fields_is_as_it_was(out: bytes, err: bytes, code: int) -> None:
+    answer = message("ExecSyncResponse")(stdout=out, stderr=err, exit_code=code).SerializeToString()
+    stream = Shortened(Pieces(framed(answer)))
+    head = await stream.recv_data(5)
+    assert head == framed(answer)[:5]
+    assert await stream.recv_data(len(answer)) == answer
+
+
+async def test_no_more_than_a_field_is_read_at_once() -> None:
+    answer = message("ExecSyncResponse")(stdout=b"x" * 5_000_000, exit_code=7).SerializeToString()
+    pieces = Pieces(framed(answer))
+    stream = Shortened(pieces)
+    await stream.recv_data(5)
+    found = message("ExecSyncResponse").FromString(await stream.recv_data(70_000))
+    assert (len(found.stdout), found.exit_code) == (LONGEST_FIELD, 7)
+    assert pieces.largest == LONGEST_FIELD
+
+
+@given(st.binary(max_size=64))
+async def test_what_is_no_message_ends_in_an_error(body: bytes) -> None:
+    stream = Shortened(Pieces(framed(body)))
+    try:
+        await stream.recv_data(5)
+    except ValueError:
+        return
+    assert len(await stream.recv_data(0)) <= len(body)

@@ -7,6 +7,7 @@ import pytest
 from pykruise.agent.cri.values import Image
 from pykruise.agent.image_puller import find_image
 from pykruise.kube.image_references import parse_image
+from pykruise.kube.node_agent.pull_secrets import SOURCE_KEY
 from pykruise.kube.resources import SECRETS
 from support.agent_stage import AgentStage, agent_stage, pull_secret, tag
 from support.fake_runtime import Remote
@@ -149,6 +150,27 @@ async def test_matching_credentials_are_tried_in_order_and_never_without() -> No
         await asyncio.sleep(10.0)
         assert [auth.password for _, auth, _ in stage.runtime.pulls if auth] == ["wrong"]
         assert (await stage.tag_status("r.io/team/app", "1"))["phase"] == "Failed"
+
+
+async def test_a_tag_that_another_namespace_asks_for_is_not_pulled_with_a_secret_of_this_one() -> None:
+    async with agent_stage() as stage:
+        for name in ("1", "2"):
+            stage.runtime.registry[f"r.io/app:{name}"] = Remote(user="me:right")
+        copy = pull_secret("s", **{"r.io": "me:right"})
+        copy["metadata"]["annotations"] = {SOURCE_KEY: "shop/s"}
+        await stage.create(SECRETS, copy, namespace=SYNCED)
+        # given two tags of one image, each for another namespace
+        of = {name: {"kind": "ImagePullJob", "namespace": name, "name": "job"} for name in ("shop", "thief")}
+        tags = [
+            tag("1", backoffLimit=0, owners=[of["shop"]]),
+            tag("2", backoffLimit=0, owners=[of["thief"]]),
+        ]
+        await stage.ask({"r.io/app": tags}, secrets=[{"namespace": SYNCED, "name": "s"}])
+        # then
+        assert (await stage.ends("r.io/app", "1"))["phase"] == "Succeeded"
+        assert (await stage.ends("r.io/app", "2"))["phase"] == "Failed"
+        used = {reference: auth for reference, auth, _ in stage.runtime.pulls}
+        assert used["r.io/app:2"] is None
 
 
 async def test_a_secret_that_is_missing_is_passed_over_and_the_pull_has_no_credentials() -> None:

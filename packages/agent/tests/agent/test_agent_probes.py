@@ -1,6 +1,7 @@
 """The agent makes the checks that its NodePodProbe asks for."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -214,6 +215,44 @@ async def test_a_slow_probe_does_not_hold_up_others() -> None:
         await asyncio.sleep(60.0)
         assert calls["/fast"] >= 10
         assert (await state_is(stage, "game#slow", "Failed"))["message"] == "command timed out after 20 s"
+
+
+async def test_a_pod_with_many_commands_starts_one_a_second_and_leaves_the_workers_to_others() -> None:
+    async with agent_stage() as stage:
+        running, most, started = Counter[str](), Counter[str](), Counter[str]()
+
+        async def run(_name: str, command: Sequence[str]) -> ExecResult:
+            of = command[0]
+            started[of] += 1
+            running[of] += 1
+            most[of] = max(most[of], running[of])
+            await asyncio.sleep(1000 if of == "/dear" else 0)
+            running[of] -= 1
+            return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
+        stage.runtime.exec = run
+        greedy, modest = await stage.run_pod("web-0"), await stage.run_pod("web-1")
+        dear = [
+            probe(f"game#{number}", exec={"command": ["/dear"]}, timeoutSeconds=1000) for number in range(100)
+        ]
+        await stage.ask_probes(modest, probe("game#fast", exec={"command": ["/fast"]}))
+        stored = await stage.get(NODE_POD_PROBES, NODE)
+        entry = {
+            "name": "web-0",
+            "namespace": "default",
+            "uid": greedy["metadata"]["uid"],
+            "IP": "",
+            "probes": dear,
+        }
+        stored["spec"]["podProbes"].append(entry)
+        await stage.client.update(NODE_POD_PROBES, "", NODE, stored)
+        # when
+        await asyncio.sleep(5.0)
+        assert started["/dear"] <= 6
+        await asyncio.sleep(55.0)
+        # then
+        assert most["/dear"] == 8
+        assert started["/fast"] >= 5
 
 
 async def test_a_probe_that_cannot_be_made_keeps_the_state() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock
-from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.recorder import EventMemory, EventRecorder
 from pykruise.kube.resources import NODES, PODS
 from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.transport import Request, Response
@@ -431,3 +431,23 @@ async def test_run_and_flush_together_write_everything_once() -> None:
     # then
     assert sorted(event["message"] for event in given.server.all) == sorted(f"m{n}" for n in range(20))
     assert given.recorder.stats().written == 20
+
+
+# ── one memory ───────────────────────────────────────────────────────────────
+
+
+async def test_recorders_of_a_program_share_one_memory_that_is_bounded_by_number_and_by_age() -> None:
+    memory = EventMemory(entries=10, window_s=600)
+    recorders = [Given(memory=memory) for _ in range(3)]
+    for number in range(20):
+        for one in recorders:
+            one.record("x" * 1000, name=f"web-{number}")
+            await one.recorder.flush()
+    assert len(memory) == 20  # 10 events, 10 objects
+    # when time passes
+    await asyncio.sleep(1_000)
+    recorders[0].record()
+    await recorders[0].recorder.flush()
+    # then
+    assert len(memory) == 2
+    assert memory.pending == 0

@@ -14,6 +14,7 @@ from pykruise.kube.errors import (
     Cause,
     ConflictError,
     ForbiddenError,
+    InvalidError,
     KubeError,
     NotFoundError,
     Status,
@@ -103,7 +104,9 @@ class World(msgspec.Struct):
         return encode(body)
 
     async def patch(self, resource: Resource, key: Key, body: Any, **_options: Any) -> bytes:
-        if key == KEY and isinstance(error := self.refuse(key.name), ConflictError | ForbiddenError):
+        if key == KEY and isinstance(
+            error := self.refuse(key.name), ConflictError | ForbiddenError | InvalidError
+        ):
             raise error
         self.writes.append(f"status {body['status']}")
         self.stored.update(body["status"])
@@ -608,3 +611,20 @@ async def test_a_kind_that_learns_from_failures_is_planned_again_at_once_and_not
     again_s = await turn(world, learn=learn)(KEY)
     # then
     assert (again_s, learned) == (0.0, ["a"])
+
+
+async def test_a_status_that_is_refused_is_tried_again_after_longer_and_longer_waits(world: World) -> None:
+    """A turn that waits for the status's pace is no success of it: the queue would begin with short waits again."""
+    # given a server that refuses each status
+    world.plan_now = Plan(status={"replicas": 3})
+    refused = InvalidError(Status(code=422, reason="Invalid", message="no"))
+    world.refuse = lambda _name: refused
+    take = turn(world)
+    for _ in range(20):
+        with pytest.raises(PlanFailedError):
+            await take(KEY)
+    # when it takes one
+    world.refuse = lambda _name: None
+    assert await take(KEY) is None
+    # then
+    assert world.stored == {"replicas": 3}

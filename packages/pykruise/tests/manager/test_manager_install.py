@@ -91,7 +91,7 @@ def test_everything_is_in_the_namespace_that_was_asked_for() -> None:
         "kruise-daemon-config",  # the secrets that agents may read
     }
     for doc in documents:
-        if doc["kind"].endswith("Binding"):
+        if doc["kind"].endswith("RoleBinding"):
             assert doc["subjects"][0]["namespace"] == "here"
         for entry in doc.get("webhooks") or ():
             assert entry["clientConfig"]["service"]["namespace"] == "here"
@@ -194,8 +194,30 @@ def test_agents_run_on_every_node_with_the_runtime_s_socket_and_no_capability() 
     assert only["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert only["securityContext"]["readOnlyRootFilesystem"] is True
     mounts = {mount["mountPath"]: mount.get("readOnly") for mount in only["volumeMounts"]}
-    assert mounts == {"/hostvarrun": True, "/tmp": None}
-    assert {"hostPath": {"path": "/var/run", "type": ""}, "name": "runtime-socket-dir"} in pod["volumes"]
+    assert mounts == {"/hostvarrun/containerd": True, "/hostvarrun/crio": True, "/tmp": None}
+    # and not the folder of everything that runs on the node, unless it is asked for
+    assert only["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    named = Installation(socket_location="/run/k3s")
+    other = one(manifests(named), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    assert other["volumes"][0]["hostPath"]["path"] == "/run/k3s"
+
+
+def test_no_other_machine_reaches_an_agent_s_port() -> None:
+    pod = one(manifests(Installation()), "DaemonSet", "kruise-daemon")["spec"]["template"]["spec"]
+    [only] = pod["containers"]
+    settings = parse_agent(only["args"], environ={"NODE_NAME": "n1"})
+    assert settings is not None
+    assert settings.serving is not None
+    assert settings.serving.host == only["livenessProbe"]["httpGet"]["host"] == "127.0.0.1"
+
+
+def test_neither_manager_nor_agent_is_pushed_out_by_other_pods() -> None:
+    documents = manifests(Installation())
+    classes = {
+        kind: one(documents, kind, name)["spec"]["template"]["spec"]["priorityClassName"]
+        for kind, name in (("Deployment", "kruise-controller-manager"), ("DaemonSet", "kruise-daemon"))
+    }
+    assert classes == {"Deployment": "system-cluster-critical", "DaemonSet": "system-node-critical"}
 
 
 def test_the_agents_flags_are_understood() -> None:

@@ -1,12 +1,19 @@
 """Roles: exactly what the parts declare, under OpenKruise's names, and never more for a gate that is off."""
 
+from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+import orjson
 import pytest
 
+from pykruise.kinds import kinds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
-from pykruise.manager.roles import aggregated_roles, needed, roles
+from pykruise.kube.package_data import package_data
+from pykruise.kube.rbac import Right
+from pykruise.manager.roles import MAY_BE_LENT, aggregated_roles, is_for_editors, needed, roles
+from pykruise.plans.kind import Kind
 from support.rbac import Authorizer
 
 NAMESPACE = "kruise-system"
@@ -125,3 +132,54 @@ def test_resource_distributions_are_for_admins() -> None:
     documents = aggregated_roles()
     edit = Authorizer([named(documents, "ClusterRole", "aggregate-kruise-edit")])
     assert not edit.allows("patch", "apps.kruise.io", "resourcedistributions")
+
+
+# ── what kinds lend ──────────────────────────────────────────────────────────
+
+
+def kubernetes_own(role: str) -> Authorizer:
+    """What API servers give this role at their start."""
+    policy = orjson.loads(package_data("pykruise.sandbox", "bootstrap_policy.json"))
+    label = f"rbac.authorization.k8s.io/aggregate-to-{role}"
+    rules = [
+        rule
+        for one in policy["clusterroles"]
+        if one["metadata"]["name"] == role or one["metadata"].get("labels", {}).get(label) == "true"
+        for rule in one["rules"] or ()
+    ]
+    return Authorizer([{"kind": "ClusterRole", "rules": rules}])
+
+
+def may_all(role: str, rights: Iterable[Right]) -> bool:
+    allowed = kubernetes_own(role)
+    return all(allowed.allows(verb, one.group, one.resource) for one in rights for verb in one.verbs)
+
+
+NAMESPACED = [kind for kind in kinds() if kind.versions and kind.resource.namespaced]
+
+
+def test_each_kind_of_a_namespace_says_what_it_lends() -> None:
+    assert [kind.name for kind in NAMESPACED if kind.lends is None] == []
+
+
+@pytest.mark.parametrize("kind", NAMESPACED, ids=lambda kind: kind.name)
+def test_a_kind_is_for_those_roles_of_kubernetes_that_may_do_all_that_it_lends(kind: Kind) -> None:
+    documents = aggregated_roles()
+    edit = Authorizer([named(documents, "ClusterRole", "aggregate-kruise-edit")])
+    asked = ("create", kind.resource.group, kind.resource.plural)
+    assert edit.allows(*asked) is may_all("edit", kind.lends or ())
+    if edit.allows(*asked):
+        return
+    # then no role of Kubernetes has it, and there is one to be bound by hand
+    assert not may_all("admin", kind.lends or ())
+    by_hand = named(documents, "ClusterRole", f"kruise-{kind.resource.plural}-editor")
+    assert "labels" not in by_hand["metadata"]
+    assert Authorizer([by_hand]).allows(*asked)
+
+
+def test_what_may_be_lent_is_what_kubernetes_gives_editors() -> None:
+    assert may_all("edit", MAY_BE_LENT)
+
+
+def test_a_kind_that_says_nothing_is_for_no_role_of_kubernetes() -> None:
+    assert not is_for_editors(msgspec.structs.replace(NAMESPACED[0], lends=None))

@@ -86,7 +86,7 @@ def test_one_that_cannot_be_read_says_where(spec: Any, status: Any, problem: str
         ("m#p", ("m", "p")),
         ("m#p#q", ("m", "p#q")),
         ("m", ("", "")),
-        ("m#", ("", "")),
+        ("m#", ("m", "")),
         ("#p", ("", "")),
         ("", ("", "")),
     ],

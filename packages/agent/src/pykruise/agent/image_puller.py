@@ -227,7 +227,7 @@ class ImagePuller:
         config = SandboxConfig(
             labels=dict(sandbox.labels or {}), annotations={**(sandbox.annotations or {}), **PULLED_BY}
         )
-        credentials = await self._keyring.credentials_for(image, secrets)
+        credentials = await self._keyring.credentials_for(image, wanted, secrets)
         auths: list[Auth | None] = [
             Auth(
                 username=one.username,

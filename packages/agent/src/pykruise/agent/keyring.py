@@ -18,7 +18,8 @@ from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.image_references import ImageName
-from pykruise.kube.node_agent.image_pulls import SecretName
+from pykruise.kube.node_agent.image_pulls import SecretName, Wanted
+from pykruise.kube.node_agent.pull_secrets import may_use, namespace_served
 from pykruise.kube.registry_credentials import Credential, credentials_in_secret, matching_credentials
 from pykruise.kube.resources import SECRETS
 
@@ -35,6 +36,8 @@ Provider = Callable[[str], Awaitable[Sequence[Credential]]]
 
 class _Kept(msgspec.Struct, frozen=True):
     credentials: Sequence[Credential]
+    namespace: str
+    """Whose requests they serve."""
     until: Instant
 
 
@@ -50,11 +53,16 @@ class Keyring:
         self._providers = providers
         self._kept: dict[SecretName, _Kept] = {}
 
-    async def credentials_for(self, image: ImageName, secrets: Sequence[SecretName]) -> list[Credential]:
-        """Those that match, in the order in which to try them; empty: pull without credentials."""
+    async def credentials_for(
+        self, image: ImageName, wanted: Wanted, secrets: Sequence[SecretName]
+    ) -> list[Credential]:
+        """Those that match, in the order in which to try them; empty: pull without credentials. Of the image's secrets
+        those of a namespace that asks for this tag are used (kube/node_agent/pull_secrets.py)."""
         found: list[Credential] = []
         for secret in secrets:
-            found += await self._read(secret)
+            kept = await self._read(secret)
+            if kept is not None and may_use(wanted, kept.namespace):
+                found += kept.credentials
         for provider in self._providers:
             found += await provider(image.repository)
         return list(dict.fromkeys(matching_credentials(found, image.repository)))
@@ -69,15 +77,17 @@ class Keyring:
         names = {secret for secrets in wanted.values() for secret in secrets}
         self._kept = {secret: kept for secret, kept in self._kept.items() if secret in names}
 
-    async def _read(self, secret: SecretName) -> Sequence[Credential]:
+    async def _read(self, secret: SecretName) -> _Kept | None:
+        """None: it cannot be read."""
         kept, now = self._kept.get(secret), self._clock()
         if kept is not None and now < kept.until:
-            return kept.credentials
+            return kept
         try:
             document = decode(await self._client.get(SECRETS, secret.namespace, secret.name))
         except KubeError as error:
             _log.warning("pull secret %s/%s cannot be read: %s", secret.namespace, secret.name, error)
-            return ()
-        credentials = credentials_in_secret(document)
-        self._kept[secret] = _Kept(credentials, now + self._rng.uniform(*KEPT_S))
-        return credentials
+            return None
+        until = now + self._rng.uniform(*KEPT_S)
+        kept = _Kept(credentials_in_secret(document), namespace_served(document), until)
+        self._kept[secret] = kept
+        return kept

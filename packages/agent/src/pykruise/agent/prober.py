@@ -10,6 +10,7 @@ check, so a changed handler, period or address counts from the next one on; what
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -53,6 +54,11 @@ _log = logging.getLogger(__name__)
 
 WORKERS: Final = 64
 LEAST_PAUSE_S: Final = 0.05
+EXEC_PAUSE_S: Final = 1.0
+"""From the start of a command in a pod to that of the next one in it, and"""
+EXECS_OF_POD: Final = 8
+"""how many run in it at once: a pod with many dear ones must not take the node's time, nor its agent's workers, from
+others."""
 GATHER_S: Final = 0.2
 """Outcomes of many probes are one write."""
 
@@ -95,6 +101,10 @@ class Prober:
         self._checks: dict[CheckKey, Check] = {}
         self._reported: dict[CheckKey, Check] = {}
         self._started_at: dict[str, Instant] = {}
+        self._exec_after: dict[str, float] = {}
+        """By the pod's uid: from when (loop's time) the next command may be started in it."""
+        self._execs = Counter[str]()
+        """By the pod's uid: commands that run in it."""
         self.status_writes = 0
         checks: WorkQueue[CheckKey] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
         self.controller = Controller("prober", self._check, queue=checks, workers=WORKERS, clock=clock)
@@ -145,13 +155,34 @@ class Prober:
         now, before = self._clock(), self._checks.get(name)
         if (left_s := due_at(rules, before) - now) > 0 and not _is_other(rules, before):
             return left_s
-        seen = await self._seen(pod, probe, rules, before, now)
+        is_exec = bool(rules.get("exec"))
+        if is_exec and (wait_s := self._exec_wait_s(pod["uid"])) > 0:
+            return wait_s
+        try:
+            seen = await self._seen(pod, probe, rules, before, now)
+        finally:
+            if is_exec:
+                self._execs[pod["uid"]] -= 1
         if self._asked.get(name) is not asked:  # changed meanwhile: what was found may be another probe's
             return 0.0 if name in self._asked else None
         check = self._checks[name] = advance_check(rules, before, seen, now)
         if before is None or (check.state, check.said_at) != (before.state, before.said_at):
             self.reports.queue.add_after(self._key, GATHER_S)
         return max(LEAST_PAUSE_S, due_at(rules, check) - self._clock())
+
+    def _exec_wait_s(self, uid: str) -> float:
+        """Seconds until a command may be started in the pod; 0: now, and it counts from now on."""
+        now = asyncio.get_running_loop().time()
+        wait_s = self._exec_after.get(uid, 0.0) - now
+        if wait_s > 0:
+            return wait_s
+        if self._execs[uid] >= EXECS_OF_POD:
+            return EXEC_PAUSE_S
+        self._exec_after = {other: after for other, after in self._exec_after.items() if after > now}
+        self._execs += Counter[str]()  # without those of pods in which none runs
+        self._exec_after[uid] = now + EXEC_PAUSE_S
+        self._execs[uid] += 1
+        return 0.0
 
     async def _seen(
         self,

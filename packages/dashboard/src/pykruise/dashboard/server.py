@@ -13,6 +13,7 @@ The cookie has no Path: browsers send it to …/api/ alone, wherever a proxy put
 """
 
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, Protocol
@@ -37,13 +38,15 @@ LIMITS: Final = Limits(
     head=32 * 1024,
     body=64 * 1024,
     connections=512,
-    share=1.0,
+    share=0.25,
     first_s=10.0,
     read_s=10.0,
     answer_s=30.0,
     send_s=20.0,
     idle_s=120.0,
 )
+STREAMS_OF_USER: Final = 16
+"""Pages that one user has open at once, in all browsers."""
 COOKIE: Final = "pykruise"
 
 CSP: Final = "; ".join(
@@ -138,6 +141,7 @@ class Server:
         self._about = about
         self._base = base_path.rstrip("/")
         self._boot = secrets.token_hex(8)
+        self._streams = Counter[str]()
         self._posts: Mapping[str, Callable[[Mapping[str, Any], Session], Awaitable[Mapping[str, Any]]]] = {
             "/api/plan": pages.plan,
             **({"/api/rights": pages.rights, "/api/act": pages.act} if about.has_actions else {}),
@@ -219,16 +223,34 @@ class Server:
         return await self._sessions.of_cookie(_cookie_of(request))
 
     def _stream(self, request: Request, session: Session) -> Response | Streamed:
+        user = session.user.name
+        if self._streams[user] >= STREAMS_OF_USER:
+            return _said(
+                429, f"you have {STREAMS_OF_USER} pages open already: close one, and load this one again"
+            )
         opened = self._pages.open(request.query, session)
         if opened is None:
             return _said(404, "there is no such page")
+        self._streams[user] += 1
+
+        is_open = True
+
+        def close() -> None:
+            nonlocal is_open
+            if not is_open:
+                return
+            is_open = False
+            self._streams[user] -= 1
+            self._streams += Counter[str]()  # without users who have none
+            opened.close()
+
         return RowStream(
             opened.board,
             session.access,
             boot=self._boot,
             status=self._pages.status,
             still_good=lambda: self._sessions.still_good(session),
-            on_close=opened.close,
+            on_close=close,
             last_id=request.headers.get("last-event-id", ""),
         )
 

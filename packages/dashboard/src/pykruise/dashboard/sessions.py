@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import secrets
 import ssl
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
@@ -30,7 +31,9 @@ LASTS_S: Final = 24 * 3600.0
 REVIEWED_S: Final = 60.0
 """How long a token counts as good without being looked at again."""
 MOST: Final = 1_000
-"""Sessions at once; the one that was used longest ago goes."""
+"""Sessions at once; the one that was used longest ago goes, of the user with the most."""
+MOST_OF_USER: Final = 8
+"""Sessions of one user at once: a new one ends that of theirs which was used longest ago."""
 
 
 class LoginError(Exception):
@@ -122,6 +125,8 @@ class TokenDoor:
         self._clock = clock
         self._transport_for = transport_for
         self._reviews = asyncio.Semaphore(_REVIEWS_AT_ONCE)
+        self._ssl_context = without_client_certificate(connection.ssl_context)
+        """One for all sessions: each has the authorities in it, which are hundreds of kilobytes."""
 
     async def enter(self, token: str, now: float) -> Session:
         """See Door."""
@@ -130,7 +135,7 @@ class TokenDoor:
             raise LoginError("the API server does not accept this token; make one: kubectl create token NAME")
         own = Connection(
             server=self._connection.server,
-            ssl_context=without_client_certificate(self._connection.ssl_context),
+            ssl_context=self._ssl_context,
             credentials=bearer(token),
             server_name=self._connection.server_name,
             proxy=self._connection.proxy,
@@ -242,8 +247,16 @@ class Sessions:
     async def _add(self, key: str, token: str) -> None:
         session = await self._door.enter(token, self._clock())
         self._sessions[key] = session
-        if len(self._sessions) > MOST:
-            await self._end(min(self._sessions, key=lambda one: self._sessions[one].used))
+        own = self._of_user(session.user.name)
+        if len(own) > MOST_OF_USER:
+            await self._end(min(own, key=lambda one: self._sessions[one].used))
+        elif len(self._sessions) > MOST:
+            counts = Counter(one.user.name for one in self._sessions.values())
+            ((user, _),) = counts.most_common(1)
+            await self._end(min(self._of_user(user), key=lambda one: self._sessions[one].used))
+
+    def _of_user(self, name: str) -> list[str]:
+        return [key for key, one in self._sessions.items() if one.user.name == name]
 
     async def _checked(self, key: str) -> Session | None:
         session = self._sessions.get(key)

@@ -47,6 +47,8 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     username: str = ""
     groups: tuple[str, ...] = ()
+    extra: Mapping[str, Sequence[str]] = {}
+    """What else is known of the user, such as the node of the pod whose token it showed."""
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
     dry_run: bool = False

@@ -14,7 +14,7 @@ Pure; decoders share nothing mutable and never change the document they are give
 import base64
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -24,6 +24,7 @@ from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.go_text import quoted
 from pykruise.kube.package_data import package_data
 from pykruise.kube.quantities import format_quantity
+from pykruise.kube.remembering import remember
 
 __all__ = [
     "AmountError",
@@ -311,14 +312,14 @@ def _compile(kind: str, go_type: str) -> tuple[_Decode, _Zero]:
 
 _REPEATED: Final = ("io.k8s.api.core.v1.Container",)
 """Large parts that one object after another repeats word for word: the pods of a workload."""
-_MOST_REMEMBERED: Final = 1_024
+_MOST_REMEMBERED: Final = 512
 _LONGEST_REMEMBERED: Final = 8 * 1024
 
 
 def _remembered(decode: _Decode) -> _Decode:
     """The decoder that finds what it made of equal values before. What it gives is always fresh."""
 
-    @lru_cache(maxsize=_MOST_REMEMBERED)
+    @remember(entries=_MOST_REMEMBERED, longest=_LONGEST_REMEMBERED)
     def known(sent: bytes) -> tuple[bytes, tuple[str, ...]]:
         unknown: list[str] = []
         return orjson.dumps(decode(orjson.loads(sent), unknown)), tuple(unknown)

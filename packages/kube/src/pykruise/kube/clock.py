@@ -10,8 +10,9 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Final
+
+from pykruise.kube.remembering import remember
 
 __all__ = [
     "LAST",
@@ -54,7 +55,7 @@ def format_time(instant: Instant) -> str:
     return _second(int(within_calendar(instant)))
 
 
-@lru_cache(maxsize=256)  # within a second, everything that happens gets the same text
+@remember(entries=256, longest=0)  # within a second, everything that happens gets the same text
 def _second(instant: int) -> str:
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

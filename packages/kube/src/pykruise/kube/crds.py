@@ -11,7 +11,7 @@ Descriptions are the docstrings of the types (kube/descriptions.py).
 import base64
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import Meta, inspect
@@ -24,6 +24,7 @@ __all__ = [
     "Column",
     "ScalePaths",
     "Version",
+    "blank_of",
     "definition",
     "int_or_string",
     "integer",
@@ -198,6 +199,19 @@ def _object(info: inspect.StructType) -> Document:
     if required:
         whole["required"] = required
     return whole
+
+
+_BLANKS: Final[Mapping[str, Any]] = {"integer": 0, "number": 0, "string": "", "boolean": False, "array": []}
+
+
+def blank_of(schema: Mapping[str, Any]) -> Document:
+    """The smallest object of a structural schema: what it requires, and nothing in it."""
+    fields: Mapping[str, Any] = schema.get("properties", {})
+    return {name: _blank(fields[name]) for name in schema.get("required", ())}
+
+
+def _blank(schema: Mapping[str, Any]) -> Any:
+    return blank_of(schema) if schema.get("type") == "object" else _BLANKS.get(schema.get("type", ""), "")
 
 
 def _described(found: Document, text: str, info: inspect.Type) -> Document:

@@ -9,10 +9,10 @@ The engine is loaded with the first pattern, so that a process that meets none d
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final, Protocol
 
 from pykruise.kube.go_text import excerpt
+from pykruise.kube.remembering import remember
 
 __all__ = ["Match", "Pattern", "PatternError", "compile_pattern"]
 
@@ -43,7 +43,7 @@ class Pattern(Protocol):
         """All places, none over another."""
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@remember(entries=_MOST_KEPT, longest=1_024)
 def compile_pattern(text: str) -> Pattern:
     """The pattern of a text. Raises PatternError, also for one that takes more than 4 MiB compiled."""
     import re2

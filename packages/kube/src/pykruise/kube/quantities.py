@@ -8,9 +8,11 @@ Pure and exact: a quantity is a whole number of nano-units, never a float.
 import re
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 
 import msgspec
+
+from pykruise.kube.remembering import remember
 
 __all__ = ["Family", "Quantity", "format_quantity", "parse_quantity", "round_up_to_milli", "same_quantity"]
 
@@ -136,7 +138,9 @@ def _as_text(value: str | int | float) -> str:
     return value.strip() if isinstance(value, str) else repr(value)
 
 
-@lru_cache(maxsize=4_096)  # the same few amounts stand in every pod, and are read several times a write
+@remember(
+    entries=4_096, longest=64
+)  # the same few amounts stand in every pod, and are read several times a write
 def _known(text: str) -> Quantity:
     return _parse(text)
 

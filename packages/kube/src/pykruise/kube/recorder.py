@@ -10,8 +10,10 @@ Nothing of that reaches the caller, `stats()` counts it.
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, NoReturn
+from hashlib import blake2b
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
@@ -28,15 +30,20 @@ from pykruise.kube.errors import (
     TooManyRequestsError,
 )
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.remembering import remembers
 from pykruise.kube.resources import EVENTS, Resource
 
-__all__ = ["EventRecorder"]
+__all__ = ["EventMemory", "EventRecorder"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 _MAX_MESSAGE_BYTES = 1024  # what the API server accepts
 _MAX_NAME = 253
-_REMEMBERED = 4096  # events whose count can still be raised, and objects whose budget is known
+_REMEMBERED = remembers("events, and objects that have them", entries=4_096, bytes_each=2_048)
+"""Events whose count can still be raised, and objects whose budget is known: of all recorders of a program together."""
+_PENDING = remembers("events that wait to be written", entries=2_000, bytes_each=4_096)
 _TRIES = 5
 _RETRY_CAP_S = 60.0
 
@@ -91,12 +98,49 @@ class _Budget(msgspec.Struct):
     at: Instant
 
 
+class EventMemory:
+    """What recorders of one program remember, together: bounded by number, and by age."""
+
+    def __init__(self, *, entries: int = _REMEMBERED, window_s: float = 600.0) -> None:
+        self.window_s = window_s
+        self._entries = entries
+        self._written: dict[bytes, _Written] = {}
+        self._budgets: dict[bytes, _Budget] = {}
+        self.pending = 0
+        """Events that wait to be written."""
+
+    def __len__(self) -> int:
+        return len(self._written) + len(self._budgets)
+
+    def take_written(self, event: bytes) -> "_Written | None":
+        """What was written of an event, which is forgotten."""
+        return self._written.pop(event, None)
+
+    def put_written(self, event: bytes, written: "_Written", now: Instant) -> None:
+        """The latest; what is older than the window, and what is beyond the bound, is forgotten."""
+        self._written[event] = written
+        _forget_oldest(self._written, self._entries, lambda one: one.last < now - self.window_s)
+
+    def spend(self, subject: bytes, now: Instant, *, burst: float, refill_s: float) -> bool:
+        """Whether the object may have another event."""
+        budget = self._budgets.pop(subject, None) or _Budget(burst, now)
+        budget.tokens = min(burst, budget.tokens + max(0.0, now - budget.at) / refill_s)
+        budget.at = now
+        self._budgets[subject] = budget  # last again: the oldest are forgotten first
+        _forget_oldest(self._budgets, self._entries, lambda one: one.at < now - burst * refill_s)
+        if budget.tokens < 1:
+            return False
+        budget.tokens -= 1
+        return True
+
+
 class EventRecorder:
     """Writes core/v1 Events in the name of `component`, which works on the node `host` (empty: on none).
 
     `run()` does the writing until it is cancelled; `flush()` writes what is left before the program ends.
     `window_s`: how long after its last occurrence an event counts as repeated. `capacity`: how many different
-    events may wait. Each object may have `burst` events at once, and one more every `refill_s`.
+    events may wait. `memory`: shared by the recorders of a program; None: its own. Each object may have `burst`
+    events at once, and one more every `refill_s`.
     """
 
     def __init__(
@@ -111,19 +155,18 @@ class EventRecorder:
         capacity: int = 1000,
         burst: int = 25,
         refill_s: float = 10.0,
+        memory: EventMemory | None = None,
     ) -> None:
         self._client = client
         self._component = component
         self._source = {"component": component, **({"host": host} if host else {})}
         self._clock = clock
         self._rng = rng if rng is not None else random.Random()
-        self._window_s = window_s
+        self._memory = memory if memory is not None else EventMemory(window_s=window_s)
         self._capacity = capacity
         self._burst = burst
         self._refill_s = refill_s
         self._pending: dict[_Event, _Occurrences] = {}
-        self._written: dict[_Event, _Written] = {}
-        self._budgets: dict[tuple[Resource, str, str, str], _Budget] = {}
         self._something = asyncio.Event()
         self._writing = asyncio.Lock()
         self._counts = dict.fromkeys(("recorded", "written", "overflowed", "limited", "refused"), 0)
@@ -152,7 +195,8 @@ class EventRecorder:
             waiting.count += count
             waiting.last = now
             return
-        if not self._spend((resource, namespace, name, uid), now):
+        subject = _digest(self._component, resource.kind, resource.group, namespace, name, uid)
+        if not self._memory.spend(subject, now, burst=float(self._burst), refill_s=self._refill_s):
             self._counts["limited"] += count
             return
         self._pending[event] = _Occurrences(now, now, count)
@@ -183,19 +227,10 @@ class EventRecorder:
 
     # ── the buffer ───────────────────────────────────────────────────────────
 
-    def _spend(self, subject: tuple[Resource, str, str, str], now: Instant) -> bool:
-        budget = self._budgets.pop(subject, None) or _Budget(float(self._burst), now)
-        budget.tokens = min(float(self._burst), budget.tokens + max(0.0, now - budget.at) / self._refill_s)
-        budget.at = now
-        self._budgets[subject] = budget  # last again: the oldest are forgotten first
-        _forget_oldest(self._budgets, _REMEMBERED)
-        if budget.tokens < 1:
-            return False
-        budget.tokens -= 1
-        return True
-
     def _drop_surplus(self) -> None:
-        while len(self._pending) > self._capacity:
+        self._memory.pending += 1
+        while self._pending and (len(self._pending) > self._capacity or self._memory.pending > _PENDING):
+            self._memory.pending -= 1
             oldest = next(iter(self._pending))
             self._counts["overflowed"] += self._pending.pop(oldest).count
 
@@ -220,12 +255,13 @@ class EventRecorder:
                 return 0
             event = next(iter(self._pending))
             occurrences = self._pending.pop(event)
+            self._memory.pending -= 1
             if not self._pending:
                 self._something.clear()
             try:
-                self._written[event] = await self._write(event, occurrences)
+                written = await self._write(event, occurrences)
+                self._memory.put_written(self._digest_of(event), written, self._clock())
                 self._counts["written"] += 1
-                _forget_oldest(self._written, _REMEMBERED)
             except KubeError as err:
                 occurrences.tries += 1
                 if occurrences.tries < _TRIES and (
@@ -242,8 +278,8 @@ class EventRecorder:
             return 0
 
     async def _write(self, event: _Event, occurrences: _Occurrences) -> _Written:
-        known = self._written.pop(event, None)
-        if known is not None and occurrences.first - known.last <= self._window_s:
+        known = self._memory.take_written(self._digest_of(event))
+        if known is not None and occurrences.first - known.last <= self._memory.window_s:
             try:
                 return await self._raise_count(event, known, occurrences)
             except NotFoundError:
@@ -263,7 +299,9 @@ class EventRecorder:
         except NotFoundError:
             raise
         except BaseException:
-            self._written[event] = known  # still there, for the next try
+            self._memory.put_written(
+                self._digest_of(event), known, known.last
+            )  # still there, for the next try
             raise
         return _Written(known.name, occurrences.last, count)
 
@@ -273,6 +311,12 @@ class EventRecorder:
         with suppress(AlreadyExistsError):  # an earlier try got through, only its answer did not
             await self._client.create(EVENTS, event.namespace or "default", body)
         return _Written(name, occurrences.last, occurrences.count)
+
+    def _digest_of(self, event: _Event) -> bytes:
+        """What is remembered of an event is short, however long its message."""
+        about = event.resource
+        texts = (about.kind, about.group, event.namespace, event.name, event.uid, event.reason, event.message)
+        return _digest(self._component, str(event.warning), *texts)
 
     def _name_for(self, subject: str) -> str:
         """`<object>.<16 hex digits>`: time in microseconds, so names sort, and 12 bits of chance."""
@@ -312,6 +356,14 @@ def _cut(message: str) -> str:
     return data[: _MAX_MESSAGE_BYTES - 3].decode("utf-8", "ignore") + "..."
 
 
-def _forget_oldest(table: dict[Any, Any], keep: int) -> None:
-    while len(table) > keep:
-        del table[next(iter(table))]
+def _digest(*texts: str) -> bytes:
+    return blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _forget_oldest(table: dict[bytes, T], keep: int, is_old: Callable[[T], bool]) -> None:
+    """The oldest come first."""
+    while table:
+        oldest = next(iter(table))
+        if len(table) <= keep and not is_old(table[oldest]):
+            return
+        del table[oldest]

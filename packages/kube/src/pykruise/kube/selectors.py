@@ -9,12 +9,13 @@ Pure; field selectors are in field_selectors.py. Grammar, validation and message
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
 
 from pykruise.kube.go_text import excerpt, quoted
+from pykruise.kube.remembering import remember
 from pykruise.kube.validation_rules import is_valid_label_key, is_valid_label_value
 
 __all__ = [
@@ -325,7 +326,7 @@ def _requirement(key: Any, operator: Operator, values: Sequence[Any]) -> Require
     return _checked(key, operator, given) if len(given) <= _LARGE else _check(key, operator, given)
 
 
-@lru_cache(maxsize=4096)
+@remember(entries=4_096, longest=1_024)
 def _checked(key: str, operator: Operator, values: tuple[str, ...]) -> Requirement:
     """Selectors are read again with each turn of their owner, and hardly ever change."""
     return _check(key, operator, values)

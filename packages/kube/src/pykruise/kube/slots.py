@@ -9,12 +9,12 @@ reference would not do: it is adopted and released, and until all had heard of i
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Final, Literal, get_args
 
 import msgspec
 
 from pykruise.kube.ids import Key
+from pykruise.kube.remembering import remember
 
 __all__ = [
     "AT_ONCE",
@@ -57,7 +57,7 @@ def fnv1a(text: str) -> int:
     return value
 
 
-@lru_cache(maxsize=1 << 16)
+@remember(entries=1 << 14, longest=400)
 def slot_of(kind: str, key: Key, *, keying: Keying = "object") -> int:
     """The slot of an object; `kind` names what reconciles it. What is in no namespace is always by itself."""
     if keying == "namespace" and key.namespace:

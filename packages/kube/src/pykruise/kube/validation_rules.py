@@ -5,7 +5,8 @@ texts are those of Kubernetes, without the field path and the value, which the c
 """
 
 import re
-from functools import lru_cache
+
+from pykruise.kube.remembering import remember
 
 __all__ = [
     "is_dns1035_label",
@@ -62,7 +63,7 @@ _LONGEST_KNOWN = 320
 """A qualified name has at most 253 + 1 + 63 bytes; what is longer is not worth remembering."""
 
 
-@lru_cache(maxsize=4_096)  # the same few keys stand on every object
+@remember(entries=4_096, longest=400)  # the same few keys stand on every object
 def _known_name_errors(value: str) -> tuple[str, ...]:
     return tuple(_name_errors(value))
 

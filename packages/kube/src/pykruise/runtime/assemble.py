@@ -3,6 +3,7 @@
 Control + settings + KindContext ──▶ controller_for() ──▶ Controller, subscribed to what wakes it
 """
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -16,8 +17,9 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.controller import DEFAULT_WORKERS, Controller
 from pykruise.kube.ids import Key
 from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
-from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.recorder import EventMemory, EventRecorder
 from pykruise.kube.resources import Resource
+from pykruise.runtime.churn import ChurnBrake
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
 from pykruise.runtime.further import FurtherKinds
@@ -81,8 +83,11 @@ class KindContext:
         self.rollouts: dict[str, RolloutMeter] = {}
         """By the controller's name, of kinds that have rollouts."""
         self.recorders: list[EventRecorder] = []
+        self._events = EventMemory()
         self.further: list[FurtherKinds] = []
         """What follows lists of kinds; the operator runs it."""
+        self.brake = ChurnBrake(now=lambda: asyncio.get_running_loop().time())
+        """Holds back objects that undo their own work."""
         self.memories: list[Memories] = []
         """What controllers remember."""
 
@@ -111,7 +116,7 @@ class KindContext:
 
     def recorder(self, component: str) -> RecordEvent:
         """A way to record events in the name of `component`; the operator runs and flushes it."""
-        recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng)
+        recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng, memory=self._events)
         self.recorders.append(recorder)
 
         def record(owner: Owner, note: Note, count: int) -> None:
@@ -136,9 +141,14 @@ def views_of(control: Control, settings: Any) -> tuple[Views[Any], ...]:
 
 
 def controller_for(
-    resource: Resource, control: Control, context: KindContext, settings: Any = None
+    resource: Resource,
+    control: Control,
+    context: KindContext,
+    settings: Any = None,
+    *,
+    blank_status: Mapping[str, Any] = {},
 ) -> Controller[Key]:
-    """The controller of a kind, its caches registered and its wakes subscribed."""
+    """The controller of a kind, its caches registered and its wakes subscribed. `blank_status`: see Reconciler."""
     caches: dict[Views[Any], Any] = {
         views: context.sources.of(views) for views in views_of(control, settings)
     }
@@ -201,6 +211,8 @@ def controller_for(
         record=context.recorder(control.component),
         rollouts=context.rollouts.setdefault(control.name, RolloutMeter()) if control.standing else None,
         reports_ready=context.reports_ready,
+        brake=context.brake,
+        blank_status=blank_status,
     )
 
     def forget_gone(change: Change[Any]) -> None:

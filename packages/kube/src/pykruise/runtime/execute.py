@@ -118,7 +118,7 @@ def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a plan."""
 
-    written: int = 0
+    done: tuple[Action, ...] = ()
     """Writes that took effect."""
     failure: Failure | None = None
     """The first failed write that is a fault; a stale one only when there is no other."""
@@ -131,13 +131,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[tuple[Note, int], ...] = ()
     """Events to record, each with how often it happened."""
 
+    @property
+    def written(self) -> int:
+        """How many writes took effect."""
+        return len(self.done)
+
 
 class _Run:
     """What one execution has come to so far."""
 
     def __init__(self, until: Callable[[], bool]) -> None:
         self.until = until
-        self.written = 0
+        self.done: list[Action] = []
         self.failures: list[Failure] = []
         self.notes: list[tuple[str, Note]] = []
         self.interrupted = False
@@ -209,7 +214,7 @@ class Executor:
                 continue
             await self._stage(stage, run)
         return Outcome(
-            written=run.written,
+            done=tuple(run.done),
             failure=_worst(run.failures),
             failures=tuple(run.failures),
             interrupted=run.interrupted,
@@ -270,7 +275,7 @@ class Executor:
                     message = f"{note.message}: {said}"
                     run.notes.append((subject, msgspec.structs.replace(note, message=message)))
                 return
-            run.written += 1
+            run.done.append(action)
             run.notes += [(chain.subject, _with_name(note, name)) for note in step.notes_when_done]
 
     async def _write(self, action: Action, *, priority: int) -> str:

@@ -61,6 +61,8 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     control: Control
     settings: Any = None
     """What the control's functions are given as settings."""
+    blank_status: Mapping[str, Any] = {}
+    """What a status must have, as long as nothing is known (reconcile.py)."""
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -161,7 +163,13 @@ class Operator:
         reads = tuple(dict.fromkeys((*self._shared, *views_of(work.control, work.settings))))
         waited = set(self._shared)
         needs = tuple(views for views in reads if not views.is_apart and views not in waited)
-        controller = controller_for(work.resource, work.control, self._context, work.settings)
+        controller = controller_for(
+            work.resource,
+            work.control,
+            self._context,
+            work.settings,
+            blank_status=work.blank_status,
+        )
         return _Running(work.control.name, controller, reads, needs, work.control.at_start)
 
     @property
@@ -226,6 +234,7 @@ class Operator:
             # Others write meanwhile: nothing that was remembered of objects may be gone by. Queues keep what is due.
             for memories in self._context.memories:
                 memories.clear()
+            self._context.brake.clear()
             for meter in self.rollouts.values():
                 meter.clear()
 

@@ -24,6 +24,8 @@ class WriteFault(StrEnum):
     POLICY = "Policy"
     FORBIDDEN = "Forbidden"
     WRITE_FAILED = "WriteFailed"
+    CHURNING = "Churning"
+    """The writes undo each other, and are held back (churn.py)."""
 
 
 class Reason(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ A kind supplies plain functions (control.py). Everything that waits or writes is
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Never
 
 import msgspec
@@ -18,6 +18,7 @@ from pykruise.kube.errors import ApiError, ConflictError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.runtime.actions import Create, Patch
+from pykruise.runtime.churn import ChurnBrake, held_back
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor, Failure, Outcome, merged
 from pykruise.runtime.kstatus import Conditions, Standing, unready_since, with_kstatus
@@ -119,6 +120,8 @@ class _Past(msgspec.Struct):
     """When objects were made for it, and the version of it that they were made for."""
     was_waiting: bool = False
     """The plan before waited for something."""
+    is_status_refused: bool = False
+    """Its status could not be written. It is tried again as failures are, which wait longer each time."""
     in_terminating: bool = False
     """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
 
@@ -129,7 +132,9 @@ class Reconciler:
     `objects` are the kind's own, `read_for` gives what the snapshot of one of them reads, `record` takes events (it
     must neither block nor raise). `memories`: what is remembered between reconciles, for the kind and in here.
     `executor_of`: what writes for an object, where that is not `executor` for all. `rollouts`: counts them.
-    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them.
+    `reports_ready`: the status has the conditions of kstatus.py, where its kind can say them. `brake`: holds back what
+    undoes its own work; the reconcilers of a manager share it. `blank_status`: fields that a status must have, as
+    long as nothing is known; without them API servers refuse the rest.
     """
 
     def __init__(
@@ -146,6 +151,8 @@ class Reconciler:
         slice_s: float = SLICE_S,
         reports_ready: bool = False,
         rollouts: RolloutMeter | None = None,
+        brake: ChurnBrake | None = None,
+        blank_status: Mapping[str, Any] = {},
     ) -> None:
         self._resource = resource
         self._control = control
@@ -159,6 +166,8 @@ class Reconciler:
         self._standing = control.standing
         self._reports_ready = reports_ready and control.standing is not None
         self._rollouts = rollouts
+        self._blank_status = blank_status
+        self._brake = brake or ChurnBrake(now=lambda: asyncio.get_running_loop().time())
         self._pace = StatusPace(per_second=executor.status_per_s)
         self._unkept = UnkeptFields()
         self._busy_pace = StatusPace(per_second=min(executor.status_per_s, PER_SECOND_BUSY))
@@ -195,6 +204,7 @@ class Reconciler:
         self._pace.forget(key)
         self._busy_pace.forget(key)
         self._memories.forget(key)
+        self._brake.forget(self._resource, key)
         if self._rollouts is not None:
             self._rollouts.forget(key)
 
@@ -204,6 +214,10 @@ class Reconciler:
     async def _carry_out(self, read: Read[Any], snapshot: Any, plan: Plan) -> float | None:
         view = self._control.object_of(snapshot)
         owner = owner_of(view, self._resource, is_shared=self._control.is_status_shared)
+        generation = getattr(view, "generation", 0)
+        hold = self._brake.hold(owner.resource, owner.key, uid=owner.uid, generation=generation)
+        if hold is not None and not owner.is_deleting:
+            plan = held_back(plan, hold)
         plan = msgspec.structs.replace(
             plan, status=self._with_kstatus(owner, plan.status, plan.waiting, snapshot)
         )
@@ -219,6 +233,16 @@ class Reconciler:
         is_settled = past.was_waiting and plan.waiting is None and not plan.stages
         past.was_waiting = plan.waiting is not None
         outcome, report = await self._write(owner, view, plan, at_once=is_settled)
+        held_s = self._brake.note(
+            owner.resource, owner.key, uid=owner.uid, generation=generation, done=outcome.done
+        )
+        if held_s is not None:
+            _log.warning(
+                "%s %s: undoes its own work, and is held back for %g s",
+                owner.resource.kind,
+                owner.key,
+                held_s,
+            )
         if makes:
             past.made_at, past.made_for = asyncio.get_running_loop().time(), owner.resource_version
         if report is None:  # the next plan has a newer one, unless nothing has come of this plan
@@ -355,9 +379,11 @@ class Reconciler:
             return _Report()
         pace = self._busy_pace if is_busy else self._pace
         wait_s = pace.wait_s(owner.key, now=now)
-        if wait_s > 0 and not at_once:
+        past = self._past_of(owner)
+        if wait_s > 0 and not at_once and not past.is_status_refused:
             return _Report(due_in_s=wait_s)
         outcome = await self._executor_of(owner.key).execute(_alone(patch))
+        past.is_status_refused = outcome.failure is not None and not outcome.failure.is_stale
         if outcome.failure is None:
             self._look_for_unkept(owner, wanted, now=now)
             if self._reports_ready:
@@ -375,6 +401,7 @@ class Reconciler:
         self._note_rollout(owner, standing, snapshot)
         if not self._reports_ready:
             return status
+        plain = {**self._blank_status, **plain}
         if owner.is_deleting:  # nothing is waited for but its end; the conditions stay
             conditions = [*plain.get("conditions", ()), *owner.kstatus]
             wanted = {**plain, "conditions": conditions} if conditions else plain

@@ -13,7 +13,6 @@ that API servers are given until it expires: replicas that still serve with the 
 
 import sys
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -26,6 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from pykruise.admission import certificates
 from pykruise.admission.certificates import YEAR_S, Asked, Certificates, Facts, Period, judge
 from pykruise.kube.clock import Instant
+from pykruise.kube.remembering import remember
 from pykruise.kube.x509 import (
     alternative_names,
     certificate_builder,
@@ -71,7 +71,7 @@ def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certific
     )
 
 
-@lru_cache(maxsize=8)
+@remember(entries=8, longest=64 * 1024)
 def examine(stored: Certificates, *, host: str) -> Facts:
     """What is to be known of a pair that is to serve as `host`, and of its authority."""
     authorities = tuple(one.fingerprint(hashes.SHA256()).hex() for one in _readable(stored.authority))
@@ -221,7 +221,7 @@ def _key_pem(key: PrivateKey) -> bytes:
     )
 
 
-@lru_cache(maxsize=8)
+@remember(entries=8, longest=64 * 1024)
 def _read_key(pem: bytes) -> PrivateKey:
     """Raises ValueError for what is no RSA or EC private key without a password.
 

@@ -29,7 +29,7 @@ def install_text(
     feature_gates: str,
     v: int,
     daemon_image: str = "",
-    socket_location: str = "/var/run",
+    socket_location: str = "",
     webhook_host: str = "",
     webhook_port: int = 9876,
     api_servers: tuple[str, ...] = (),

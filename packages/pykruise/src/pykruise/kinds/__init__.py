@@ -29,6 +29,7 @@ __all__ = [
     "GROUPS",
     "HUB_STORED",
     "RELEASED_STORED",
+    "blank_status_of",
     "conversions",
     "crds",
     "crds_of",
@@ -123,6 +124,11 @@ def _crd(folder: str, *, described: bool) -> bytes | None:
 def _spec_schema(name: str) -> Document:
     """Kinds do not know each other, so the schemas of specs that they embed are handed over."""
     return structural_schema(named(name).spec_type)
+
+
+def blank_status_of(kind: Kind) -> Document:
+    """The fields that a status of this kind must have, as long as nothing is known."""
+    return kind.blank_status(_spec_schema)
 
 
 def conversions() -> Conversions:

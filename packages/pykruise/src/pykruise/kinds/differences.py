@@ -48,6 +48,17 @@ _EVERYWHERE: Final = _of(
         "it would orphan all pods and create as many again",
     ),
     (
+        "a template, or a patch of pods, may have labels and annotations that are about one pod "
+        "(`apps.kruise.io/specified-delete`, a lifecycle state, an instance id, a revision hash): each pod gets them",
+        "they are refused; a stored template is read without them",
+        "pods would be created and deleted for ever",
+    ),
+    (
+        "a workload whose new pods are marked for deletion creates and deletes them without end",
+        "an object that undoes its own work three times waits 1 s, 2 s, 4 s, … up to five minutes: `Churning`",
+        "one object must not take what the API server has",
+    ),
+    (
         "tools that follow kstatus (Flux, Helm 4) take every object for ready at once",
         "workloads report `Ready`, `Reconciling` and `Stalled`",
         "they wait for rollouts ([gitops.md](gitops.md))",
@@ -625,6 +636,13 @@ _IMAGES: Final = (
     *_of(
         "ImagePullJob",
         (
+            "who may write ImagePullJobs and ImageListPullJobs has images put onto nodes without the right to that",
+            "no role of Kubernetes for namespaces has them: `kruise-imagepulljobs-editor` and "
+            "`kruise-imagelistpulljobs-editor` are bound by hand, and an AdvancedCronJob with a list of images asks "
+            "whether its user may create one",
+            "a manager must not lend its rights",
+        ),
+        (
             "in v1alpha1 admission adds a job's finalizer",
             "its controller does, in both versions",
             "one way for both",
@@ -676,6 +694,11 @@ _IMAGES: Final = (
     *_of(
         "NodeImage",
         (
+            "pull secrets of an image are used for each of its tags, whoever asks for it",
+            "for tags that a job of the secret's namespace asks for; for those without an owner, all",
+            "who may create jobs must not pull with others' credentials",
+        ),
+        (
             "entries of a job that is not over go by their time to live",
             "they stay",
             "no node pulls twice for one job",
@@ -690,6 +713,11 @@ _IMAGES: Final = (
 
 _EPHEMERAL_JOB: Final = _of(
     "EphemeralJob",
+    (
+        "who may write it has containers put into running pods without the right to `pods/ephemeralcontainers`",
+        "no role of Kubernetes for namespaces has it: the ClusterRole `kruise-ephemeraljobs-editor` is bound by hand",
+        "a manager must not lend its rights",
+    ),
     (
         "some pods succeeded and others failed: `Unknown` for ever",
         "`Failed` once all have ended",

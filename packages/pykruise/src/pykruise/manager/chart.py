@@ -19,7 +19,7 @@ from pykruise.kinds.gates import Gates, all_gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.manager.argocd import config_map, document_text
-from pykruise.manager.daemon import daemon_roles
+from pykruise.manager.daemon import daemon_roles, own_node_policy
 from pykruise.manager.install import SERVICE
 from pykruise.manager.monitoring import board_config_map, pod_monitor, prometheus_rule
 from pykruise.manager.roles import aggregated_roles, roles
@@ -106,7 +106,9 @@ def _rbac() -> str:
 def _daemon() -> str:
     """Roles of the agents. What they need less with a gate off is left to them."""
     roles_of_agents = _yaml(daemon_roles(Gates(), namespace=_PLACE))
-    return f'{{{{- if not (contains "KruiseDaemon=false" .Values.featureGates) }}}}\n{roles_of_agents}{{{{- end }}}}\n'
+    policy = _yaml(own_node_policy(namespace=_PLACE))
+    text = f"{roles_of_agents}{{{{- if .Values.daemon.ownNodePolicy }}}}\n{policy}{{{{- end }}}}\n"
+    return f'{{{{- if not (contains "KruiseDaemon=false" .Values.featureGates) }}}}\n{text}{{{{- end }}}}\n'
 
 
 def _roles(**gates: bool) -> str:

@@ -5,20 +5,39 @@ Installation ──▶ daemon_manifests() ──▶ install, chart (templates/da
 Pure. Object names, the label, the port and the host path are those of OpenKruise's daemon, which it replaces in place.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from pykruise.kinds.containerrecreaterequest.view import NODE_LABEL
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
 from pykruise.kube.node_agent.rights import SECRET_RIGHTS, rights_of_agent
 from pykruise.manager.roles import role_of
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
-__all__ = ["DAEMON", "DAEMON_LABELS", "HEALTH_PORT", "daemon_manifests", "daemon_roles"]
+__all__ = [
+    "DAEMON",
+    "DAEMON_LABELS",
+    "HEALTH_PORT",
+    "OWN_NODE",
+    "daemon_manifests",
+    "daemon_roles",
+    "own_node_policy",
+]
 
 DAEMON: Final = "kruise-daemon"
+OWN_NODE: Final = "kruise-daemon-own-node"
 DAEMON_LABELS: Final = {"control-plane": "daemon"}
 HEALTH_PORT: Final = 10221
+HEALTH_ADDRESS: Final = "127.0.0.1"
+"""Agents are in the host's network: on any other address their port would be open to all who reach the node. The
+kubelet asks from the node itself."""
+RUN_FOLDER: Final = "/var/run"
+SOCKET_FOLDERS: Final = ("containerd", "crio")
+"""In RUN_FOLDER: where container runtimes have their sockets. The folder itself is that of everything on the node."""
+MOUNTED: Final = "/hostvarrun"
+_NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 
 
 def daemon_manifests(
@@ -34,6 +53,7 @@ def daemon_manifests(
             "metadata": {"name": DAEMON, "namespace": namespace},
         },
         *daemon_roles(gates, namespace=namespace),
+        *own_node_policy(namespace=namespace),
         _daemon_set(namespace, image, feature_gates, verbosity, socket_location),
     ]
 
@@ -48,6 +68,75 @@ def daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:
     ]
 
 
+def own_node_policy(*, namespace: str) -> list[Document]:
+    """A ValidatingAdmissionPolicy that keeps each agent to what is about its own node, and its binding.
+
+    RBAC cannot say it. The token of a pod names its node in Kubernetes 1.30 and later; a token of the account that
+    names none is none of an agent's, and may write nothing.
+    """
+    about_node = {
+        "nodeimages": "object.metadata.name == variables.node",
+        "nodepodprobes": "object.metadata.name == variables.node",
+        "containerrecreaterequests": (
+            f"has(oldObject.metadata.labels) && '{NODE_LABEL}' in oldObject.metadata.labels"
+            f" && oldObject.metadata.labels['{NODE_LABEL}'] == variables.node"
+        ),
+        "pods": "has(oldObject.spec.nodeName) && oldObject.spec.nodeName == variables.node",
+    }
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "resourceRules": [
+                _rule("apps.kruise.io", [name for name in about_node if name != "pods"]),
+                _rule("", ["pods"]),
+            ]
+        },
+        "matchConditions": [
+            {
+                "name": "by-an-agent",
+                "expression": f"request.userInfo.username == 'system:serviceaccount:{namespace}:{DAEMON}'",
+            }
+        ],
+        "variables": [
+            {
+                "name": "node",
+                "expression": (
+                    f"has(request.userInfo.extra) && '{_NODE_NAME}' in request.userInfo.extra"
+                    f" ? request.userInfo.extra['{_NODE_NAME}'][0] : ''"
+                ),
+            }
+        ],
+        "validations": [
+            {"expression": "variables.node != ''", "message": "the token names no node"},
+            *(
+                {
+                    "expression": f"request.resource.resource != '{name}' || ({expression})",
+                    "message": f"agents write {name} of their own node alone",
+                }
+                for name, expression in about_node.items()
+            ),
+        ],
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": OWN_NODE}}
+    return [
+        {**kind, "kind": "ValidatingAdmissionPolicy", "spec": spec},
+        {
+            **kind,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "spec": {"policyName": OWN_NODE, "validationActions": ["Deny"]},
+        },
+    ]
+
+
+def _rule(group: str, resources: Sequence[str]) -> Document:
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": ["UPDATE"],
+        "resources": [one for name in resources for one in (name, f"{name}/status")],
+    }
+
+
 def _daemon_set(
     namespace: str, image: str, feature_gates: str, verbosity: int, socket_location: str
 ) -> Document:
@@ -55,6 +144,7 @@ def _daemon_set(
         "serviceAccountName": DAEMON,
         "hostNetwork": True,  # probes reach pods, and HTTP hooks too, as the kubelet does
         "dnsPolicy": "ClusterFirstWithHostNet",
+        "priorityClassName": "system-node-critical",
         "terminationGracePeriodSeconds": 15,
         "tolerations": [{"operator": "Exists"}],
         "affinity": {
@@ -70,11 +160,8 @@ def _daemon_set(
                 }
             }
         },
-        "containers": [_container(image, feature_gates, verbosity)],
-        "volumes": [
-            {"name": "runtime-socket-dir", "hostPath": {"path": socket_location, "type": ""}},
-            {"name": "tmp", "emptyDir": {}},
-        ],
+        "containers": [_container(image, feature_gates, verbosity, socket_location)],
+        "volumes": [*_socket_volumes(socket_location), {"name": "tmp", "emptyDir": {}}],
     }
     return {
         "apiVersion": "apps/v1",
@@ -89,13 +176,35 @@ def _daemon_set(
     }
 
 
-def _container(image: str, feature_gates: str, verbosity: int) -> dict[str, Any]:
+def _socket_volumes(location: str) -> list[Document]:
+    """The folders of sockets that are known; or the one that is named, whatever it holds."""
+    if location:
+        return [{"name": "runtime-socket-dir", "hostPath": {"path": location, "type": ""}}]
+    return [
+        {
+            "name": f"runtime-socket-{name}",
+            "hostPath": {"path": f"{RUN_FOLDER}/{name}", "type": "DirectoryOrCreate"},
+        }
+        for name in SOCKET_FOLDERS
+    ]
+
+
+def _socket_mounts(location: str) -> list[Document]:
+    if location:
+        return [{"name": "runtime-socket-dir", "mountPath": MOUNTED, "readOnly": True}]
+    return [
+        {"name": f"runtime-socket-{name}", "mountPath": f"{MOUNTED}/{name}", "readOnly": True}
+        for name in SOCKET_FOLDERS
+    ]
+
+
+def _container(image: str, feature_gates: str, verbosity: int, socket_location: str) -> dict[str, Any]:
     return {
         "name": "daemon",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "args": [
-            f"--addr=:{HEALTH_PORT}",
+            f"--addr={HEALTH_ADDRESS}:{HEALTH_PORT}",
             "--pprof-addr=localhost:10222",
             f"--v={verbosity}",
             f"--feature-gates={feature_gates}",
@@ -105,7 +214,7 @@ def _container(image: str, feature_gates: str, verbosity: int) -> dict[str, Any]
         ],
         "ports": [{"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"}],
         "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": HEALTH_PORT, "scheme": "HTTP"},
+            "httpGet": {"host": HEALTH_ADDRESS, "path": "/healthz", "port": HEALTH_PORT, "scheme": "HTTP"},
             "initialDelaySeconds": 60,
             "periodSeconds": 10,
             "timeoutSeconds": 5,
@@ -118,9 +227,10 @@ def _container(image: str, feature_gates: str, verbosity: int) -> dict[str, Any]
             "readOnlyRootFilesystem": True,
             "runAsUser": 0,
             "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [
-            {"name": "runtime-socket-dir", "mountPath": "/hostvarrun", "readOnly": True},
+            *_socket_mounts(socket_location),
             {"name": "tmp", "mountPath": "/tmp"},
         ],
     }

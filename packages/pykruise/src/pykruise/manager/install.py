@@ -63,8 +63,8 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     image: str = IMAGE
     daemon_image: str = DAEMON_IMAGE
     """Of the agents on nodes."""
-    socket_location: str = "/var/run"
-    """Where nodes have their container runtime's socket."""
+    socket_location: str = ""
+    """The host's folder with the container runtime's socket; empty: those of containerd and CRI-O in /var/run."""
     gates: Gates = Gates({"ImagePullJobGate": True})
     feature_gates: str = CHART_GATES
     """As they were written, for the manager's flag; `gates` is what they mean."""
@@ -208,6 +208,8 @@ def _deployment(wanted: Installation) -> Document:
 def _pod(wanted: Installation) -> dict[str, Any]:
     return {
         "serviceAccountName": ACCOUNT,
+        # API servers refuse pods while no webhook answers, so it is not to be pushed out by them.
+        "priorityClassName": "system-cluster-critical",
         # SIGTERM, 3 s in which API servers hear of it, 8 s for writes and reviews under way.
         "terminationGracePeriodSeconds": 15,
         "securityContext": {

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kinds import blank_status_of
 from pykruise.kinds import kinds as all_kinds
 from pykruise.kube.cache import CacheStats
 from pykruise.kube.client import Client
@@ -103,7 +104,12 @@ class Manager:
         self._operator = Operator(
             client,
             [
-                Work(resource=kind.resource, control=kind.control, settings=settings.of(kind))
+                Work(
+                    resource=kind.resource,
+                    control=kind.control,
+                    settings=settings.of(kind),
+                    blank_status=blank_status_of(kind),
+                )
                 for kind in self._kinds
                 if kind.control is not None
             ],

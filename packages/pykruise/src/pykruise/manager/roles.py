@@ -5,7 +5,7 @@ kinds(), ELECTION, webhook_rights() ──▶ needed() ──▶ roles() ──�
 A kind that its gates switch off asks for nothing. Names of roles and bindings are OpenKruise's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
@@ -15,21 +15,27 @@ from pykruise.kinds.persistentpodstate.readers import RIGHTS as STATE_RIGHTS
 from pykruise.kinds.sidecarset.readers import RIGHTS as SIDECAR_RIGHTS
 from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
 from pykruise.kube.documents import Document
-from pykruise.kube.rbac import READ, Right, merged, on
+from pykruise.kube.rbac import READ, WRITE, Right, merged, on
 from pykruise.kube.resources import (
     CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
     EVENTS,
+    JOBS,
     LEASES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     SECRETS,
+    STATEFUL_SETS,
+    SUBJECT_ACCESS_REVIEWS,
 )
 from pykruise.manager.settings import WebhookSettings
+from pykruise.plans.kind import Kind
 
-__all__ = ["aggregated_roles", "needed", "role_of", "roles"]
+__all__ = ["MAY_BE_LENT", "aggregated_roles", "is_for_editors", "needed", "role_of", "roles"]
 
 ACCOUNT = "kruise-manager"
 RBAC = "rbac.authorization.k8s.io"
@@ -77,6 +83,7 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
             in_namespace=True,
             why="the certificate of the webhooks",
         ),
+        on(SUBJECT_ACCESS_REVIEWS, "create", why="AdvancedCronJob: whether its user may have images pulled"),
         *SIDECAR_RIGHTS,
         *STATE_RIGHTS,
     ]
@@ -142,32 +149,71 @@ def roles(gates: Gates, *, namespace: str) -> list[Document]:
     ]
 
 
+MAY_BE_LENT: Sequence[Right] = (
+    on(PODS, "create", "delete", "patch", why="edit"),
+    on(PODS, "create", subresource="exec", why="edit"),
+    on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch", why="edit"),
+    on(DEPLOYMENTS, *WRITE, why="edit"),
+    on(STATEFUL_SETS, *WRITE, why="edit"),
+    on(JOBS, "create", "delete", why="edit"),
+    on(POD_DISRUPTION_BUDGETS, "create", why="edit"),
+)
+"""What Kubernetes' own role edit has of what our kinds lend; a test compares. What a kind lends beyond that no role of
+Kubernetes for namespaces has."""
+
+
 def aggregated_roles() -> list[Document]:
-    """What OpenKruise's kinds add to Kubernetes' own roles view, edit and admin."""
-    all_crds = crds()
-    namespaced = [crd for crd in all_crds if crd["spec"]["scope"] == "Namespaced"]
-    wide = [crd for crd in all_crds if crd["spec"]["names"]["plural"] == "resourcedistributions"]
+    """What OpenKruise's kinds add to Kubernetes' own roles view, edit and admin, and a role to be bound by hand for
+    each kind that does more for who writes it than these may."""
+    all_crds = {kind.resource: crd for kind, crd in _with_crds()}
+    namespaced = {one: crd for one, crd in all_crds.items() if crd["spec"]["scope"] == "Namespaced"}
+    for_edit = {kind.resource for kind, _ in _with_crds() if is_for_editors(kind)}
+    wide = [crd for crd in all_crds.values() if crd["spec"]["names"]["plural"] == "resourcedistributions"]
     read, write = ("get", "list", "watch"), ("create", "delete", "deletecollection", "patch", "update")
-    view = [right for crd in namespaced for right in _on_crd(crd, read, ("status", "scale"))]
-    edit = [right for crd in namespaced for right in _on_crd(crd, write, ("scale",))]
+    view = [right for crd in namespaced.values() for right in _on_crd(crd, read, ("status", "scale"))]
+    writing = {one: _on_crd(crd, write, ("scale",)) for one, crd in namespaced.items()}
+    edit = [right for one, rights in writing.items() if one in for_edit for right in rights]
     admin = [right for crd in wide for right in _on_crd(crd, (*read, *write), ())]
+    aggregated = (
+        ("view", ("view", "edit", "admin"), view),
+        ("edit", ("edit", "admin"), edit),
+        ("admin", ("admin",), admin),
+    )
+    by_hand = ((one, rights) for one, rights in writing.items() if one not in for_edit)
     return [
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": "ClusterRole",
-            "metadata": {
-                "name": f"aggregate-kruise-{name}",
-                "labels": {f"{RBAC}/aggregate-to-{target}": "true" for target in targets},
-            },
-            "rules": merged(rights),
-        }
-        for name, targets, rights in (
-            ("view", ("view", "edit", "admin"), view),
-            ("edit", ("edit", "admin"), edit),
-            ("admin", ("admin",), admin),
-        )
-        if rights
+        *(
+            _cluster_role(f"aggregate-kruise-{name}", rights, targets)
+            for name, targets, rights in aggregated
+            if rights
+        ),
+        *(_cluster_role(f"kruise-{one.plural}-editor", rights, ()) for one, rights in by_hand),
     ]
+
+
+def is_for_editors(kind: Kind) -> bool:
+    """Whether who has Kubernetes' role edit in a namespace may write the kind's objects in it."""
+    if kind.lends is None:
+        return False
+    lent = {(one.group, one.resource, verb) for one in kind.lends for verb in one.verbs}
+    return lent <= {(one.group, one.resource, verb) for one in MAY_BE_LENT for verb in one.verbs}
+
+
+def _with_crds() -> Iterator[tuple[Kind, Document]]:
+    by_name = {crd["metadata"]["name"]: crd for crd in crds()}
+    for kind in kinds():
+        crd = by_name.get(f"{kind.resource.plural}.{kind.resource.group}")
+        if crd is not None and kind.versions:
+            yield kind, crd
+
+
+def _cluster_role(name: str, rights: Iterable[Right], targets: Sequence[str]) -> Document:
+    labels = {f"{RBAC}/aggregate-to-{target}": "true" for target in targets}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name, **({"labels": labels} if labels else {})},
+        "rules": merged(rights),
+    }
 
 
 def _on_crd(crd: Document, verbs: tuple[str, ...], subresources: Iterable[str]) -> list[Right]:

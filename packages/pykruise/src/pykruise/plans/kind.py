@@ -7,21 +7,21 @@ Pure values and functions. What a kind does not have (a definition, a controller
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
 from pykruise.kube.conversion import Conversion
-from pykruise.kube.crds import Column, ScalePaths, Version, definition
+from pykruise.kube.crds import Column, ScalePaths, Version, blank_of, definition, structural_schema
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, Right, on
-from pykruise.kube.resources import Resource
+from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.insight import Insight
 from pykruise.plans.review import Reviews
 from pykruise.pods.settings import Gate, NoSettings
 from pykruise.runtime.control import Control
 
-__all__ = ["AGE", "POD_TEMPLATE", "Kind", "SpecSchema", "two_versions", "workload_rights"]
+__all__ = ["AGE", "POD_OWNER_LENDS", "POD_TEMPLATE", "Kind", "SpecSchema", "two_versions", "workload_rights"]
 
 SpecSchema = Callable[[str], Document]
 """The structural schema of the spec of another kind, by its name (`CloneSet`), for kinds that embed it."""
@@ -50,6 +50,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     control: Control | None = None
     rights: tuple[Right, ...] = ()
     """What its controller does to a cluster, beyond what all do (manager/roles.py)."""
+    lends: tuple[Right, ...] | None = None
+    """What the manager does for whoever writes an object of a namespaced kind, by what the object says, and that person
+    may not be allowed to do. Of Kubernetes' own roles those get to write the kind that have all of it
+    (manager/roles.py); None: none does."""
     insight: Insight | None = None
     """What explain, plan and simulate know of it beyond its plan."""
 
@@ -72,6 +76,16 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return (
             definition(self.resource, versions=versions, short_names=self.short_names) if versions else None
         )
+
+    def blank_status(self, schema_of: SpecSchema) -> Document:
+        """What the stored version's schema asks of a status, as long as nothing is known: zeros and empty texts."""
+        versions = self.versions(schema_of) if callable(self.versions) else self.versions
+        roots = [one.root for one in versions if one.storage]
+        status = get_type_hints(roots[0], include_extras=True).get("status") if roots else None
+        options = [
+            one for one in get_args(status) or (status,) if isinstance(one, type) and one is not type(None)
+        ]
+        return blank_of(structural_schema(options[0])) if options else {}
 
     @property
     def spec_type(self) -> Any:
@@ -98,6 +112,10 @@ def two_versions(
     the same fields."""
     old = Version(name="v1alpha1", root=spoke or hub, columns=columns, scale=scale)
     return old, Version(name="v1beta1", root=hub, storage=True, columns=columns, scale=scale)
+
+
+POD_OWNER_LENDS: Final = (on(PODS, "create", "delete", "patch"),)
+"""Of a kind that makes pods as its objects describe them."""
 
 
 def workload_rights(resource: Resource) -> tuple[Right, ...]:

@@ -14,11 +14,20 @@ from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, 
 from pykruise.kube.aside import LoopSide, on_loop
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.documents import Document, decode
+from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
-from pykruise.kube.resources import CONFIG_MAPS, NODES, PODS, SECRETS, STORAGE_CLASSES, Resource
+from pykruise.kube.resources import (
+    CONFIG_MAPS,
+    NODES,
+    PODS,
+    SECRETS,
+    STORAGE_CLASSES,
+    SUBJECT_ACCESS_REVIEWS,
+    Resource,
+)
 
 __all__ = [
+    "AccessLookup",
     "ClassLookup",
     "Lookups",
     "NodeLookup",
@@ -43,6 +52,11 @@ Trial = Callable[[Document], Awaitable[None]]
 """Creates a Secret or ConfigMap as a dry run. Raises KubeError with what the API server says against it."""
 
 
+AccessLookup = Callable[[AdmissionRequest, str, Resource], Awaitable[bool]]
+"""Whether the user of this request may do this (a verb) to a resource in the namespace of the request. Raises
+KubeError."""
+
+
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     """What reviews may ask; None: there is nothing to ask, and what depends on it is not judged."""
 
@@ -50,6 +64,7 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     nodes: NodeLookup | None = None
     classes: ClassLookup | None = None
     trial: Trial | None = None
+    access: AccessLookup | None = None
     readers: Mapping[str, Any] = {}
     """By the name of a kind: what reads its objects, and what belongs to them, for webhooks."""
     clock: Clock = system_clock
@@ -62,6 +77,7 @@ def beside_the_loop(lookups: Lookups) -> Lookups:
         nodes=on_loop(lookups.nodes) if lookups.nodes else None,
         classes=on_loop(lookups.classes) if lookups.classes else None,
         trial=on_loop(lookups.trial) if lookups.trial else None,
+        access=on_loop(lookups.access) if lookups.access else None,
         readers={name: LoopSide(reader) for name, reader in lookups.readers.items()},
         clock=lookups.clock,
     )
@@ -92,11 +108,29 @@ def live_lookups(
         with suppress(AlreadyExistsError):  # one of that name may be there
             await client().create(by_kind[doc["kind"]], namespace, tried, dry_run=True)
 
+    async def access(request: AdmissionRequest, verb: str, resource: Resource) -> bool:
+        attributes = {
+            "namespace": request.namespace,
+            "verb": verb,
+            "group": resource.group,
+            "version": resource.version,
+            "resource": resource.plural,
+        }
+        spec = {"user": request.username, "groups": list(request.groups), "resourceAttributes": attributes}
+        asked = {
+            "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
+            "kind": SUBJECT_ACCESS_REVIEWS.kind,
+            "spec": spec,
+        }
+        answer = decode(await client().create(SUBJECT_ACCESS_REVIEWS, "", asked))
+        return get_path(answer, "status", "allowed") is True
+
     return Lookups(
         pods=lambda namespace, name: stored(PODS, namespace, name),
         nodes=lambda name: stored(NODES, "", name),
         classes=classes,
         trial=trial,
+        access=access,
         readers=readers or {},
         clock=clock,
     )

@@ -20,6 +20,7 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.group_kinds import GroupKind, group_of
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.kube.remembering import remembers
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.kube.selectors import EVERYTHING, Selector, SelectorError, selector_from
 from pykruise.pods.keys import TEMPLATE_HASH_LABEL
@@ -249,7 +250,7 @@ class OwnerMissingError(Exception):
 _OWNER_S: Final = 60.0
 """How long the owner of an owner is remembered: it hardly ever changes."""
 
-_MOST_OWNERS: Final = 10_000
+_MOST_OWNERS: Final = remembers("owners of owners", entries=10_000, bytes_each=1_024)
 
 
 class OwnerReader(WorkloadReader):

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.node_agent.environment import EnvSource, env_sources
+from pykruise.kube.remembering import remembers
 from pykruise.pods.launch_order import BARRIER_VARIABLE, priority_of_key
 
 __all__ = [
@@ -176,13 +177,17 @@ class ContainerText(msgspec.Struct, gc=False, rename="camel"):
     ports: msgspec.Raw = _NULL
 
 
+LONGEST_TEXT: Final = 4_096
+FACTS: Final = remembers("facts of containers", entries=1_000, bytes_each=4 * LONGEST_TEXT)
+
+
 class FactsTable:
     """The facts of containers by their text: equal for the pods of a template, so read only once.
 
-    Remembers up to `limit` texts, about 1 KB each, and then starts afresh.
+    Remembers up to `limit` texts, none longer than LONGEST_TEXT, and then starts afresh.
     """
 
-    def __init__(self, *, limit: int = 1000) -> None:
+    def __init__(self, *, limit: int = FACTS) -> None:
         self._facts: dict[tuple[str, str | None, bytes], ContainerFacts] = {}
         self._limit = limit
 
@@ -194,7 +199,7 @@ class FactsTable:
         if found is None:
             if len(self._facts) >= self._limit:
                 self._facts = {}
-            found = self._facts[key] = container_facts(
+            found = container_facts(
                 RawContainer(
                     name=text.name,
                     image=text.image,
@@ -204,6 +209,8 @@ class FactsTable:
                     ports=_decode_ports(text.ports),
                 )
             )
+            if len(rest) <= LONGEST_TEXT:
+                self._facts[key] = found
         return found
 
 

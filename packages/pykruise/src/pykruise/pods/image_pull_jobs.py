@@ -37,6 +37,7 @@ __all__ = [
     "project_pull_job",
     "pull_job_name",
     "pull_jobs",
+    "pull_problem",
 ]
 
 IMAGE_PULL_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "imagepulljobs", "ImagePullJob")
@@ -174,12 +175,9 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
     spec, problem = read(found.spec or {}, ImagePullJobSpec, path="spec")
     status, _ = read(found.status or {}, ImagePullJobStatus, path="status")
     image, selector, pod_selector = None, None, None
-    if spec is not None:
-        try:
-            image = parse_image(spec.image)
-            selector, pod_selector = _node_selector(spec.selector), _pod_selector(spec)
-        except ValueError as error:
-            problem = f"spec.{'image' if image is None else 'selector'}: {error}"
+    if spec is not None and not (problem := pull_problem(spec, [spec.image])):
+        image = parse_image(spec.image)
+        selector, pod_selector = _node_selector(spec.selector), _pod_selector(spec)
     owner = next((one for one in meta.owner_references or () if one.controller), None)
     return PullJobView(
         namespace=meta.namespace,
@@ -200,6 +198,23 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
         status=status or ImagePullJobStatus(),
         stored_status=found.status or {},
     )
+
+
+def pull_problem(spec: PullSpec, images: Sequence[str]) -> str:
+    """`<path>: <what is wrong>` of what the types let pass and an ImagePullJob is not read with; empty: nothing is.
+
+    A list of images is read by this rule too: it could not read the jobs that it makes, and would make them again.
+    """
+    try:
+        _node_selector(spec.selector), _pod_selector(spec)
+    except ValueError as error:
+        return f"spec.selector: {error}"
+    try:
+        for image in images:
+            parse_image(image)
+    except ValueError as error:
+        return f"spec.image: {error}"
+    return ""
 
 
 def _controller(owner: _Owner | None) -> ControllerView | None:

@@ -95,6 +95,21 @@ INJECTED_STATE_ANNOTATION: Final = "kruise.io/injected-persistent-pod-state"
 SIDECARSET_WORKING_ANNOTATION: Final = "kruise.io/sidecarset-working-hotupgrade-container"
 """On a pod: JSON, by sidecar that is upgraded hot, which of its two containers does the work."""
 
+SINGLE_POD_LABELS: Final = frozenset({SPECIFIED_DELETE_LABEL, STATE_LABEL, INSTANCE_ID_LABEL, REVISION_LABEL})
+SINGLE_POD_ANNOTATIONS: Final = frozenset(
+    {
+        STATE_TIME_ANNOTATION,
+        IN_PLACE_STATE_ANNOTATION,
+        IN_PLACE_GRACE_ANNOTATION,
+        LEGACY_IN_PLACE_STATE_ANNOTATION,
+        LEGACY_IN_PLACE_GRACE_ANNOTATION,
+        RUNTIME_META_ANNOTATION,
+        MATCHED_SPREAD_ANNOTATION,
+        INJECTED_STATE_ANNOTATION,
+    }
+)
+"""What says something about one pod: no template may give it to all pods (pods/template_metadata.py)."""
+
 SIDECARSET_VERSION_PREFIX: Final = "version.sidecarset.kruise.io/"
 SIDECARSET_VERSION_ALT_PREFIX: Final = "versionalt.sidecarset.kruise.io/"
 SIDECARSET_UPGRADABLE: Final = "SidecarSetUpgradable"

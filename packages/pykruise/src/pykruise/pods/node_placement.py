@@ -9,7 +9,6 @@ Pure; the rules are those of Kubernetes' scheduler and its DaemonSet controller 
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from pykruise.kube.documents import Document
 from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, Taint, matches_term, tolerates
 from pykruise.kube.quantities import parse_quantity
+from pykruise.kube.remembering import remember
 from pykruise.pods.nodes import NodeView
 
 __all__ = [
@@ -160,7 +160,7 @@ def _amount(text: Any) -> Fraction:
     return _parsed(str(text))
 
 
-@lru_cache(maxsize=4_096)  # nodes of a sort have the same amounts
+@remember(entries=4_096, longest=64)  # nodes of a sort have the same amounts
 def _parsed(text: str) -> Fraction:
     """What is no quantity, as an absent amount, is nothing."""
     try:

@@ -13,6 +13,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import LAST_APPLIED
+from pykruise.kube.remembering import remembers
 from pykruise.pods import keys
 from pykruise.pods.containers import (
     ContainerFacts,
@@ -46,7 +47,7 @@ NEEDED_ANNOTATIONS: Final = (
 """The only annotations a view keeps; with an update in place also those that it is judged by, and with sidecars
 all but the one that is as large as the pod, for SidecarSets may change any."""
 
-SHARED_VALUES: Final = 100_000
+SHARED_VALUES: Final = remembers("values that pods share", entries=100_000, bytes_each=256)
 """Entries of a projector's table; beyond that it starts afresh (views already made keep their values)."""
 
 

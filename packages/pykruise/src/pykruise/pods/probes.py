@@ -126,9 +126,10 @@ def name_of_probe(marker: str, probe: str) -> str:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Marker and probe of such a name; both empty where it is none."""
-    marker, _, probe = name.partition("#")
-    return (marker, probe) if marker and probe else ("", "")
+    """Marker and probe of such a name; both empty where it is none. A probe that is stored without a name has one too:
+    were it not known again as the marker's, it would be added in each turn."""
+    marker, mark, probe = name.partition("#")
+    return (marker, probe) if marker and mark else ("", "")
 
 
 def marker_keys(view: NodeProbesView) -> frozenset[Key]:

@@ -33,12 +33,13 @@ class Code(StrEnum):
     NO_WEBHOOK = "NoWebhook"
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
-    # writes that the API server refuses
+    # writes that the API server refuses, or that are held back
     QUOTA = WriteFault.QUOTA.value
     WEBHOOK = WriteFault.WEBHOOK.value
     POLICY = WriteFault.POLICY.value
     FORBIDDEN = WriteFault.FORBIDDEN.value
     WRITE_FAILED = WriteFault.WRITE_FAILED.value
+    CHURNING = WriteFault.CHURNING.value
     # a pod that stays as it is until a person does something
     NODE_LOST = "NodeLost"
     NODE_NOT_READY = "NodeNotReady"
@@ -166,6 +167,14 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_WEBHOOK: Meaning("API servers do not ask the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning("new pods are refused, since their sidecars cannot be put in", _CORRECT),
     Code.PATCH: Meaning("the patch of a subset makes invalid pods of the workload", "correct the patch"),
+    Code.CHURNING: Meaning(
+        "the manager undoes its own work on this object, and waits longer each time before it goes on",
+        "see what marks or changes the objects that it makes: its template, a webhook, another controller",
+    ),
+    Code.CHURNING: Meaning(
+        "the manager undoes its own work on this object, and waits longer each time before it goes on",
+        "see what marks or changes the objects that it makes: its template, a webhook, another controller",
+    ),
     Code.QUOTA: Meaning("a ResourceQuota refuses a write", "raise the ResourceQuota, or free some of it"),
     Code.WEBHOOK: Meaning("an admission webhook refuses a write", _REFUSING),
     Code.POLICY: Meaning("an admission policy refuses a write", _REFUSING),
@@ -344,7 +353,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
 _ORDER: Final = {code: number for number, code in enumerate(Code)}
 
 NOT_WRITTEN: Final = frozenset(
-    {Code.NO_MANAGER, Code.QUOTA, Code.WEBHOOK, Code.POLICY, Code.FORBIDDEN, Code.WRITE_FAILED}
+    {
+        *(Code.NO_MANAGER, Code.CHURNING, Code.QUOTA, Code.WEBHOOK, Code.POLICY, Code.FORBIDDEN),
+        Code.WRITE_FAILED,
+    }
 )
 """What is planned does not come about."""
 

@@ -4,11 +4,11 @@ Pure, a leaf: what indexes, injection and upgrades all ask.
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
+from pykruise.kube.remembering import remember
 from pykruise.pods import keys
 
 __all__ = ["injected_sets", "replaced_image_ids"]
@@ -37,7 +37,7 @@ def replaced_image_ids(annotations: Mapping[str, str]) -> Mapping[str, str] | No
     return _image_ids(text) if text else {}
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remember(entries=REMEMBERED, longest=4_096)
 def _image_ids(text: str) -> Mapping[str, str] | None:
     try:
         states = msgspec.json.decode(text, type=dict[str, _State | None])

@@ -14,6 +14,7 @@ from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_
 from pykruise.kube.resources import PODS
 from pykruise.kube.zero_values import filled
 from pykruise.pods.open_parts import POD_TEMPLATE, why_unreadable
+from pykruise.pods.template_metadata import without_single_pod_keys
 
 __all__ = ["MOST_EXPRESSIONS", "REQUIRED", "PlacementError", "with_patch", "with_required"]
 
@@ -34,10 +35,10 @@ class PlacementError(ValueError):
 
 
 def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
-    """The pod, or pod template, with a strategic merge patch. Raises PlacementError: it cannot be merged, or gives no
-    pod."""
+    """The pod, or pod template, with a strategic merge patch, which leaves what is about a single pod as it is. Raises
+    PlacementError: it cannot be merged, or gives no pod."""
     try:
-        merged = apply_strategic_merge(pod, patch or {}, definition=_POD)
+        merged = apply_strategic_merge(pod, without_single_pod_keys(patch) or {}, definition=_POD)
     except PatchError as error:
         raise PlacementError(f"failed to merge patch: {error}") from error
     found: Document = filled(merged, POD_TEMPLATE)

@@ -21,6 +21,7 @@ from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_value
 from pykruise.pods.open_parts import POD_TEMPLATE
 from pykruise.pods.template_defaults import with_defaults
+from pykruise.pods.template_metadata import single_pod_errors
 
 __all__ = ["amount_errors", "labels_errors", "pod_spec_errors", "template_errors", "unknown_field_warnings"]
 
@@ -47,6 +48,7 @@ def template_errors(
     metadata = template.get("metadata") or {}
     spec = template.get("spec") or {}
     errors = labels_errors(metadata.get("labels") or {}, f"{path}.metadata.labels")
+    errors += single_pod_errors(metadata, f"{path}.metadata")
     for key in metadata.get("annotations") or {}:
         for problem in is_qualified_name(key.lower()):
             errors.append(invalid(f"{path}.metadata.annotations", key, problem))

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.documents import labels_of, same
+from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
     forbidden,
@@ -30,6 +30,7 @@ from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_na
 from pykruise.pods.api import PriorityStrategy, ScatterTerm
 from pykruise.pods.claims import template_name
 from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
+from pykruise.pods.template_metadata import pod_labels
 from pykruise.pods.template_validation import labels_errors, template_errors
 
 __all__ = [
@@ -70,7 +71,7 @@ def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
     if selector.is_empty:
         yield invalid("spec.selector", spec["selector"], f"empty selector is invalid for {kind}")
         return
-    labels = labels_of(spec.get("template") or {})
+    labels = pod_labels(spec.get("template") or {})
     if spec.get("template") and not selector.matches(labels):
         field = "spec.template.metadata.labels"
         yield invalid_shown(field, go_string_map(labels), "`selector` does not match template `labels`")

@@ -10,7 +10,7 @@ Pure, but for the projector, which remembers specs that it has read; serves ever
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
+from pykruise.kube.remembering import remembers
 from pykruise.kube.resources import Resource
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.kube.typed_documents import read
@@ -116,12 +117,21 @@ def spec_reader(kind: type, *, raw: Collection[str] = (), parts: Parts = NO_PART
 V = TypeVar("V", bound=WorkloadView)
 
 
+SPECS: Final = 1_000
+SPEC_BYTES: Final = 768 * 1024
+"""Of JSON, of the specs of one kind that are remembered. What is made of them is four times as large; it is the views'
+own as long as their objects are there."""
+KINDS: Final = 20
+remembers("specs by kind", entries=KINDS, bytes_each=4 * SPEC_BYTES)
+
+
 class Projector(Generic[V]):
     """Makes views of a kind's objects (hub version) from their JSON text; one per cache.
 
     `view` has fields `spec`, None where it cannot be read (`problem` says why, and the watch goes on), and `status`, of
     type `status`. `candidate_of`: the revision that a spec would be stored as. `derived`: further fields of the view
-    that follow from the typed spec and its document. Remembers up to `limit` specs, and then starts afresh.
+    that follow from the typed spec and its document. Remembers up to `limit` specs, and SPEC_BYTES of them, and then
+    starts afresh.
     Calls raise ValueError only for what is no Kubernetes object.
     """
 
@@ -133,7 +143,7 @@ class Projector(Generic[V]):
         status: type[Any] | None = None,
         candidate_of: Callable[[Any], Candidate] | None = None,
         derived: Callable[[Any, Document], Mapping[str, Any]] = lambda *_: {},
-        limit: int = 1000,
+        limit: int = SPECS,
     ) -> None:
         self._view = view
         self._read_spec = read_spec
@@ -142,14 +152,16 @@ class Projector(Generic[V]):
         self._derived = derived
         self._known: dict[bytes, Mapping[str, Any]] = {}
         self._limit = limit
+        self._left = SPEC_BYTES
 
     def __call__(self, raw: bytes | msgspec.Raw) -> V:
         found = _decode_object(raw)
         text = blake2b(found.spec, digest_size=16).digest()
         known = self._known.get(text)
         if known is None:
-            if len(self._known) >= self._limit:
-                self._known = {}
+            self._left -= len(found.spec)
+            if len(self._known) >= self._limit or self._left < 0:
+                self._known, self._left = {}, SPEC_BYTES
             known = self._known[text] = self._of_spec(bytes(found.spec))
         fields = {**_fields(found.metadata, found.status), **known}
         if self._status is not None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob
+from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob, validating
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
+from pykruise.kube.resources import Resource
 from pykruise.pods.template_defaults import DefaultingSettings
 from support.cron_world import TEMPLATES
 
@@ -492,3 +493,39 @@ def test_what_will_not_work_is_warned_of() -> None:
 )
 def test_jobs_that_never_end_and_have_times_are_warned_of(policy: dict[str, Any], count: int) -> None:
     assert warnings(with_policy(**policy)) == count
+
+
+# ── a right that a template would lend ───────────────────────────────────────
+
+
+class Access:
+    """What the user may do."""
+
+    def __init__(self, *, may: bool) -> None:
+        self.may = may
+        self.asked: list[tuple[str, str]] = []
+
+    async def __call__(self, _request: AdmissionRequest, verb: str, resource: Resource) -> bool:
+        self.asked.append((verb, resource.plural))
+        return self.may
+
+
+def pulls() -> dict[str, Any]:
+    return mutated(cron(PULLS, concurrencyPolicy="Forbid"))
+
+
+def test_a_list_of_images_to_pull_is_for_those_who_may_make_one() -> None:
+    access = Access(may=False)
+    refusal = reviewed(validating(access), pulls()).refusal
+    assert refusal is not None
+    assert (refusal.code, access.asked) == (403, [("create", "imagelistpulljobs")])
+    assert "spec.template.imageListPullJobTemplate" in refusal.message
+    assert reviewed(validating(Access(may=True)), pulls()).refusal is None
+
+
+def test_nothing_is_asked_about_other_templates_and_about_one_that_stays() -> None:
+    access = Access(may=False)
+    assert reviewed(validating(access), mutated(cron())).refusal is None
+    paused = {**pulls(), "spec": {**pulls()["spec"], "paused": True}}
+    assert reviewed(validating(access), paused, pulls()).refusal is None
+    assert access.asked == []

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.image_references import ImageName
@@ -34,8 +34,9 @@ from pykruise.kube.node_agent.image_pulls import (
     project_node_image,
     report_of,
 )
+from pykruise.kube.node_agent.pull_secrets import usable_credentials
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.registry_credentials import Credential, credentials_in_secret, matching_credentials
+from pykruise.kube.registry_credentials import Credential, matching_credentials
 from pykruise.kube.resources import SECRETS
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.agents import Agents
@@ -105,7 +106,7 @@ class ImageAgents(Agents):
         now = self._clock()
 
         def attempt(image: ImageName, wanted: Wanted, number: int) -> Attempt:
-            return self._attempt(view.name, held, image, wanted, number, keyrings.get(image.name, ()))
+            return self._attempt(view.name, held, image, wanted, number, keyrings.get(image, ()))
 
         pulls, look_at = advance_pulls(before, view, attempt=attempt, most=self._most, now=now)
         for image, pull in pulls.items():
@@ -143,21 +144,27 @@ class ImageAgents(Agents):
 
     async def _keyrings(
         self, view: NodeImageView, pulls: Mapping[ImageName, Pull]
-    ) -> dict[str, list[Credential]]:
+    ) -> dict[ImageName, list[Credential]]:
         """Credentials by image that has still to be pulled."""
-        found: dict[str, list[Credential]] = {}
-        for name in open_images(view, pulls) & view.secrets.keys():
-            for secret in view.secrets[name]:
-                found.setdefault(name, []).extend(await self._credentials(secret))
-        return found
+        names = open_images(view, pulls) & view.secrets.keys()
+        secrets = {secret for name in names for secret in view.secrets[name]}
+        documents = {secret: await self._secret(secret) for secret in sorted(secrets, key=str)}
+        return {
+            image: [
+                credential
+                for secret in view.secrets[image.name]
+                for credential in usable_credentials(wanted, documents[secret])
+            ]
+            for image, wanted in view.wanted.items()
+            if image.name in names
+        }
 
-    async def _credentials(self, secret: SecretName) -> list[Credential]:
-        """What a secret holds; nothing when it cannot be read."""
+    async def _secret(self, secret: SecretName) -> Document:
+        """As it is stored; empty when it cannot be read."""
         try:
-            document = decode(await self._client.get(SECRETS, secret.namespace, secret.name))
+            return decode(await self._client.get(SECRETS, secret.namespace, secret.name))
         except KubeError:
-            return []
-        return credentials_in_secret(document)
+            return {}
 
     async def _report(self, view: NodeImageView, pulls: Mapping[ImageName, Pull], now: Instant) -> float:
         """Write the status where it differs. Returns in how many seconds it may be written."""

@@ -26,6 +26,7 @@ from pykruise.agent.cri.errors import (
     UnsupportedCallError,
 )
 from pykruise.agent.cri.protocol import message, stream_call, unary_call
+from pykruise.agent.cri.shortened import Shortened
 from pykruise.agent.cri.values import (
     Auth,
     Container,
@@ -132,14 +133,14 @@ class CriClient:
         return SandboxStatus(id=one.id, pod_uid=one.metadata.uid, ip=one.network.ip)
 
     async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
-        """Run a command in a container to its end.
+        """Run a command in a container to its end. Of each of its outputs the first LONGEST_FIELD bytes are kept.
 
         Raises CallTimeoutError when it takes longer, NotFoundError, and CallRefusedError when it cannot be started.
         """
         whole_s = max(1, math.ceil(timeout_s))
         asked = {"container_id": container_id, "cmd": list(command), "timeout": whole_s}
         async with _limited(timeout_s, "ExecSync"):
-            answer = await self._call("RuntimeService", "ExecSync", asked, timeout_s=whole_s + CALL_S)
+            answer = await self._shortened("RuntimeService", "ExecSync", asked, timeout_s=whole_s + CALL_S)
         return ExecResult(exit_code=answer.exit_code, stdout=answer.stdout, stderr=answer.stderr)
 
     async def stop_container(self, container_id: str, *, grace_s: int) -> None:
@@ -194,6 +195,21 @@ class CriClient:
         except Exception as error:
             raise _error_of(error, name, socket=self.socket, timeout_s=timeout_s) from error
 
+    async def _shortened(self, service: str, name: str, asked: Mapping[str, Any], *, timeout_s: float) -> Any:
+        """The same, with long fields of the answer cut."""
+        method = unary_call(self._channel, service, name)
+        try:
+            async with method.open(timeout=timeout_s) as stream:
+                await stream.send_message(message(f"{name}Request")(**asked), end=True)
+                # grpclib has no public place for it.
+                stream._stream = Shortened(stream._stream)  # type: ignore[assignment]
+                answer = await stream.recv_message()
+            if answer is None:
+                raise ProtocolError("no answer")
+            return answer
+        except Exception as error:
+            raise _error_of(error, name, socket=self.socket, timeout_s=timeout_s) from error
+
 
 @asynccontextmanager
 async def _limited(timeout_s: float, name: str) -> AsyncIterator[None]:
@@ -221,7 +237,7 @@ def _error_of(error: Exception, name: str, *, socket: str = "", timeout_s: float
             return _BY_STATUS.get(error.status, CallRefusedError)(error.message or error.status.name)
         case TimeoutError():
             return CallTimeoutError(f"{name}: no answer within {timeout_s:g} s")
-        case OSError() | StreamTerminatedError() | ProtocolError():
+        case OSError() | StreamTerminatedError() | ProtocolError() | ValueError():
             return RuntimeGoneError(f"{socket}: {error}".removeprefix(": "))
         case _:
             raise error

@@ -3,7 +3,7 @@
 gates ──▶ rights_of_agent() ──▶ ClusterRole of the agents      SECRET_RIGHTS ──▶ Role in the secrets' namespace
 
 Pure. An agent writes nothing but the status of what its node is asked for, metadata of pods by their status, and
-events. Which node's objects it may touch RBAC cannot say: an agent's token is as good as that of another one.
+events. Which node's objects it may touch RBAC cannot say; a ValidatingAdmissionPolicy does (manager/daemon.py).
 """
 
 from collections.abc import Sequence

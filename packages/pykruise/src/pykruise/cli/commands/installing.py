@@ -26,7 +26,9 @@ from pykruise.cli.errors import CommandError
 @click.option("--image", default="", help="The manager's image (default: of this version).")
 @click.option("--daemon-image", default="", help="The agents' image (default: of this version).")
 @click.option(
-    "--socket-location", default="/var/run", help="Where nodes have their container runtime's socket."
+    "--socket-location",
+    default="",
+    help="The nodes' folder with the container runtime's socket (default: of containerd and CRI-O, in /var/run).",
 )
 @click.option("--feature-gates", default=None, help="A=true,B=false (default: ImagePullJobGate=true)")
 @click.option("--v", type=click.IntRange(min=0), default=4, help="Verbosity of the logs.")

@@ -8,15 +8,20 @@ Both versions are reviewed alike: their fields are the same.
 
 from typing import Final
 
+from pykruise.kinds.advancedcronjob.children import IMAGE_LIST_PULL_JOB
 from pykruise.kinds.advancedcronjob.defaults import with_defaults
 from pykruise.kinds.advancedcronjob.snapshot import PARTS, read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
 from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
-from pykruise.kube.admission import Reviewer
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.documents import get_path, same
+from pykruise.kube.errors import Status
+from pykruise.kube.go_text import excerpt
+from pykruise.plans.review import AccessLookup
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.workload_admission import Reviews
 
-__all__ = ["mutating", "validate_cronjob"]
+__all__ = ["mutating", "validate_cronjob", "validating"]
 
 _REVIEWS: Final = Reviews[AdvancedCronJobSpec](
     resource=ADVANCED_CRON_JOBS,
@@ -32,6 +37,36 @@ def mutating(settings: DefaultingSettings) -> Reviewer:
     return _REVIEWS.mutating(
         lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)
     )
+
+
+def validating(access: AccessLookup | None) -> Reviewer:
+    """The validating review. `access`: whether the user may make lists of images to pull, which no role of Kubernetes
+    has; a template of them would lend that right."""
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        answer = await validate_cronjob(request)
+        if access is None or answer.refusal is not None or not _has_new_pulls(request):
+            return answer
+        if await access(request, "create", IMAGE_LIST_PULL_JOB):
+            return answer
+        what = f"{IMAGE_LIST_PULL_JOB.plural}.{IMAGE_LIST_PULL_JOB.group}"
+        message = (
+            f"spec.template.imageListPullJobTemplate: Forbidden: user {excerpt(request.username)} cannot create {what}"
+            f" in namespace {request.namespace}"
+        )
+        return AdmissionAnswer(
+            refusal=Status(status="Failure", message=message, reason="Forbidden", code=403)
+        )
+
+    return review
+
+
+def _has_new_pulls(request: AdmissionRequest) -> bool:
+    new, old = (
+        get_path(one or {}, "spec", "template", "imageListPullJobTemplate")
+        for one in (request.object, request.old_object)
+    )
+    return new is not None and not same(new, old)
 
 
 validate_cronjob: Final[Reviewer] = _REVIEWS.validating(

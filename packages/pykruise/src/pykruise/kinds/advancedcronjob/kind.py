@@ -5,7 +5,7 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 
 from collections.abc import Iterator, Sequence
 
-from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob
+from pykruise.kinds.advancedcronjob.admission import mutating, validating
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
 from pykruise.kinds.advancedcronjob.insight import INSIGHT
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
@@ -16,6 +16,7 @@ from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
+from pykruise.kube.resources import JOBS
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.runtime.control import Control
@@ -63,7 +64,10 @@ KIND = Kind(
     short_names=("acj",),
     conversion=Conversion(ADVANCED_CRON_JOBS, "v1alpha1"),
     settings=Settings,
-    reviews=Reviews(mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_cronjob),
+    reviews=Reviews(
+        mutating=lambda settings, _: mutating(settings),
+        validating=lambda _, lookups: validating(lookups.access),
+    ),
     control=Control(
         name="advancedcronjob",
         component="advancedcronjob-controller",
@@ -76,6 +80,7 @@ KIND = Kind(
         # A time that is written late must not undo a later one.
         is_status_shared=True,
     ),
+    lends=(on(JOBS, "create", "delete"),),
     rights=(
         *workload_rights(ADVANCED_CRON_JOBS),
         *(

@@ -18,7 +18,7 @@ from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import on
-from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
+from pykruise.plans.kind import AGE, POD_OWNER_LENDS, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
@@ -94,6 +94,7 @@ KIND = Kind(
         # Counts that are written late must not undo the end of a job.
         is_status_shared=True,
     ),
+    lends=POD_OWNER_LENDS,
     rights=(
         *workload_rights(BROADCAST_JOBS),
         on(BROADCAST_JOBS, "patch", why="BroadcastJob: to pause one that has a failed pod"),

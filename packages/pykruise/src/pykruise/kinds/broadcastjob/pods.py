@@ -5,8 +5,7 @@ nodes ──▶ creations() ──▶ chains        pods + why ──▶ deletio
 Pure. A pod is made for one node: by an affinity that names it, or with the node's name in its spec.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.broadcastjob.snapshot import Snapshot
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
@@ -16,6 +15,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_chain
 from pykruise.pods.node_placement import bound_to
+from pykruise.pods.template_metadata import pod_metadata
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, delete_object
 from pykruise.runtime.plan import Chain, Note, Step
@@ -52,7 +52,7 @@ def _documents(snapshot: Snapshot, nodes: Sequence[str]) -> Iterator[Document]:
     job = snapshot.job
     assert job.spec is not None
     template = job.spec.template
-    metadata: Mapping[str, Any] = template.get("metadata") or {}
+    metadata = pod_metadata(template)
     shared: Document = {
         "generateName": f"{job.name}-",  # for who goes by it; the name is chosen
         "namespace": job.namespace,

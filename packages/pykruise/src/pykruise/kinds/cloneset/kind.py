@@ -20,7 +20,7 @@ from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.plans.kind import AGE, POD_TEMPLATE, Kind, two_versions, workload_rights
+from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import (
     BUDGET_VIEWS,
@@ -129,6 +129,7 @@ KIND = Kind(
         failed=status_after,
         standing=standing_of,
     ),
+    lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(
         *workload_rights(CLONE_SETS),
         # A pod's deletion through its owner's podsToDelete is taken out of the list again.

@@ -34,7 +34,7 @@ from pykruise.kinds.cloneset.update import plan_update
 from pykruise.kinds.cloneset.waiting import waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.documents import Document
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.ownership import adopt_used, release_pod, revision_stages
 from pykruise.plans.phases import Phase, pod_chain, skip, stage_of
@@ -57,6 +57,7 @@ from pykruise.pods.names import short_hash
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.template_metadata import pod_labels
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING, condition_of, without
 from pykruise.runtime.actions import patch_object
@@ -266,7 +267,7 @@ def _planned(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
         annotations={keys.CLAIM_TEMPLATES_HASH_ANNOTATION: templates_hash(spec.volume_claim_templates)},
     )
     current = choose_current(snapshot.revisions, cloneset.status.current_revision, update=choice.revision)
-    if not selector.matches(labels_of(current.template)):
+    if not selector.matches(pod_labels(current.template)):
         problem = f"those of revision {current.name} do not match spec.selector"
         return refuse(_FRAME, snapshot, [_of_scale("spec.template.metadata.labels", problem)])
     ws = working_set(
@@ -292,7 +293,7 @@ def _problems(snapshot: Snapshot) -> list[Problem]:
         selector = selector_from(msgspec.to_builtins(spec.selector))
         if selector.is_empty:
             found.append(_of_scale("spec.selector", "is empty and would match every pod"))
-        elif not selector.matches(labels_of(spec.template)):
+        elif not selector.matches(pod_labels(spec.template)):
             found.append(_of_scale("spec.template.metadata.labels", "do not match spec.selector"))
     except SelectorError as error:
         found.append(_of_scale("spec.selector", str(error)))

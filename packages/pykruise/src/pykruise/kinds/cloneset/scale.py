@@ -7,7 +7,7 @@ missing pods are created; pods leave (those already on their way, those specifie
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -32,6 +32,7 @@ from pykruise.pods.names import InstanceId, pod_name
 from pykruise.pods.ordering import deletion_order
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
+from pykruise.pods.template_metadata import pod_metadata
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Chain, Note, Step
@@ -135,7 +136,7 @@ def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...])
 def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[InstanceId]) -> Iterator[Document]:
     """New pods of a revision. What is the same in all of them is shared, not copied: do not change it."""
     owner = ws.snapshot.cloneset
-    metadata: Mapping[str, Any] = revision.template.get("metadata") or {}
+    metadata = pod_metadata(revision.template)
     state = state_metadata(LifecycleState.PREPARING_NORMAL, now=ws.now)
     labels = {
         **(metadata.get("labels") or {}),

@@ -94,6 +94,7 @@ KIND = Kind(
         plan=plan_request,
         is_status_shared=True,
     ),
+    lends=(on(PODS, "delete"), on(PODS, "create", subresource="exec")),
     rights=(
         on(
             CONTAINER_RECREATE_REQUESTS,

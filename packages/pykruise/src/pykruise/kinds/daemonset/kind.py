@@ -28,7 +28,7 @@ from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.plans.kind import AGE, POD_TEMPLATE, Kind, two_versions, workload_rights
+from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.plans.wakes import named_after
@@ -143,6 +143,7 @@ KIND = Kind(
         standing=standing_of,
         remember=_note_replaced,
     ),
+    lends=POD_OWNER_LENDS,
     rights=(
         *workload_rights(DAEMON_SETS),
         on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"),

@@ -30,7 +30,7 @@ from pykruise.kinds.daemonset.update import plan_update
 from pykruise.kinds.daemonset.waiting import CORRECT, waiting_of, waits_until
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
-from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.documents import Document
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages
 from pykruise.plans.phases import Phase, skip, stage_of
 from pykruise.plans.purposes import Purpose
@@ -45,6 +45,7 @@ from pykruise.plans.workload_frame import (
 )
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
+from pykruise.pods.template_metadata import pod_labels
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Plan, Stage
 from pykruise.runtime.reasons import Reason
@@ -157,7 +158,7 @@ def _problems(snapshot: Snapshot) -> list[Problem]:
     daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
     assert spec is not None
     assert daemonset.selector is not None
-    if daemonset.selector.matches(labels_of(spec.template)):
+    if daemonset.selector.matches(pod_labels(spec.template)):
         return []
     return [Problem("spec.template.metadata.labels: do not match spec.selector")]
 

@@ -5,8 +5,8 @@ node names ──▶ creations() ──▶ chains;  pods that go ──▶ Depar
 Pure. A pod is made for one node: its node affinity names that node, and the scheduler does the rest.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.node_placement import bound_to
 from pykruise.pods.reasons import Code
+from pykruise.pods.template_metadata import pod_metadata
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Note, Step
@@ -90,7 +91,7 @@ def pod_documents(ws: WorkingSet, nodes: Sequence[str]) -> Iterator[tuple[Docume
     """A new pod of the update revision for each node. What all have in common is shared, not copied."""
     daemonset = ws.snapshot.daemonset
     template = ws.revisions.current.template
-    metadata: Mapping[str, Any] = template.get("metadata") or {}
+    metadata = pod_metadata(template)
     prefix = f"{daemonset.name}-"[:LONGEST_PREFIX]
     shared: Document = {
         "generateName": prefix,

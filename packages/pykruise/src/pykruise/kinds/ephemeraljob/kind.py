@@ -85,6 +85,7 @@ KIND = Kind(
         # Counts that are written late must not undo the end of a job.
         is_status_shared=True,
     ),
+    lends=(on(PODS, "patch", subresource="ephemeralcontainers"),),
     rights=(
         on(EPHEMERAL_JOBS, *READ, "patch", "delete", why="EphemeralJob: to see, release and delete them"),
         on(EPHEMERAL_JOBS, "patch", subresource="status", why="EphemeralJob: to say how far they are"),

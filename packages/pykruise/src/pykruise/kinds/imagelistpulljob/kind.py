@@ -19,6 +19,7 @@ from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
+from pykruise.pods.node_image_api import NODE_IMAGES
 from pykruise.pods.settings import NoSettings
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -78,6 +79,7 @@ KIND = Kind(
         # Counts that are written late must not undo the end of a job.
         is_status_shared=True,
     ),
+    lends=(on(NODE_IMAGES, "patch"),),
     rights=(
         *workload_rights(IMAGE_LIST_PULL_JOBS),
         on(

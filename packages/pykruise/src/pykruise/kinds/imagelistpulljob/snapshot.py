@@ -4,8 +4,8 @@ bytes of an ImageListPullJob ──▶ LIST_JOB_VIEWS ──▶ ListJobView (wha
 ListJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -19,7 +19,7 @@ from pykruise.kube.documents import Document, canonical
 from pykruise.kube.hashing import fnv32a, hash_text
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.image_api import PullSpec
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.image_pull_jobs import PullJobView, pull_problem
 from pykruise.pods.names import IdSource
 from pykruise.pods.pull_rules import with_pull_defaults
 from pykruise.pods.settings import NoSettings
@@ -55,6 +55,14 @@ class ListJobView(WorkloadView, frozen=True, kw_only=True):
 read_spec: Final = spec_reader(ImageListPullJobSpec)
 
 
+def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, str]:
+    """The typed spec; None, and what is wrong with it, also where its ImagePullJobs could not be read."""
+    found, problem = read_spec(spec)
+    if found is not None and (problem := pull_problem(found, found.images)):
+        return None, problem
+    return found, problem
+
+
 def template_of(spec: PullSpec) -> Document:
     """What two specs have in common when they pull alike: all but the images, with defaults.
 
@@ -74,7 +82,7 @@ LIST_JOB_VIEWS: Final = Views[ListJobView](
     resource=IMAGE_LIST_PULL_JOBS,
     projector=lambda: Projector(
         ListJobView,
-        read_spec=read_spec,
+        read_spec=read_stored,
         status=ImageListPullJobStatus,
         derived=lambda spec, _: {"template": template_of(spec)},
     ),

@@ -57,6 +57,7 @@ KIND = Kind(
         # Counts that are written late must not undo the end of a job.
         is_status_shared=True,
     ),
+    lends=(on(NODE_IMAGES, "patch"),),
     rights=(
         on(IMAGE_PULL_JOBS, *READ, "patch", "delete", why="ImagePullJob: to see, hold and remove them"),
         on(IMAGE_PULL_JOBS, "patch", subresource="status", why="ImagePullJob: to report their status"),

@@ -17,6 +17,7 @@ import msgspec
 from pykruise.kube.documents import LAST_APPLIED, Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.node_agent.pull_secrets import SOURCE_KEY
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import SECRETS
 from pykruise.plans.views import SECRET_VIEWS
@@ -41,7 +42,6 @@ __all__ = [
     "sync_of",
 ]
 
-SOURCE_KEY: Final = "imagepulljobs.kruise.io/source-key"
 REFERENCES: Final = "imagepulljobs.kruise.io/references"
 MODE: Final = "imagepulljobs.kruise.io/mode"
 BATCH: Final = "batch"

@@ -18,6 +18,7 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kinds.persistentpodstate.wakes import further_wake, wakes
 from pykruise.kube.rbac import READ, WRITE, on
+from pykruise.kube.resources import PODS
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
@@ -56,6 +57,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.state,
         plan=plan_state,
     ),
+    lends=(on(PODS, "create"),),
     rights=(
         *RIGHTS,
         on(PERSISTENT_POD_STATES, *WRITE, why="PersistentPodState: those that workloads ask for"),

@@ -52,6 +52,7 @@ KIND = Kind(
         object_of=lambda snapshot: snapshot.marker,
         plan=plan_marker,
     ),
+    lends=(on(PODS, "create", subresource="exec"), on(PODS, "patch")),
     rights=(
         on(POD_PROBE_MARKERS, *READ, "patch", why="PodProbeMarker: to see and release them"),
         on(POD_PROBE_MARKERS, "patch", subresource="status", why="PodProbeMarker: to report their status"),

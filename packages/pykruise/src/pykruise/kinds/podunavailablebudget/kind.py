@@ -13,7 +13,7 @@ from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1A
 from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.crds import Column
 from pykruise.kube.rbac import READ, Right, on
-from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.kube.resources import CONFIG_MAPS, POD_DISRUPTION_BUDGETS, PODS
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
@@ -56,6 +56,7 @@ KIND = Kind(
         plan=plan_budget,
         is_status_shared=True,
     ),
+    lends=(on(POD_DISRUPTION_BUDGETS, "create"),),
     rights=(
         on(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to see them"),
         on(

@@ -7,13 +7,13 @@ Pure. An older form of records, `{"<sidecarset>": "<hash>"}`, is read everywhere
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 import orjson
 
 from pykruise.kube.go_text import html_escaped
+from pykruise.kube.remembering import remember
 from pykruise.pods import keys
 
 __all__ = [
@@ -81,7 +81,7 @@ def read_records(annotations: Mapping[str, str], key: str) -> dict[str, Record]:
     return dict(_records(text, key)) if text else {}
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remember(entries=REMEMBERED, longest=1_024)
 def _records(text: str, key: str) -> Mapping[str, Record]:
     return {name: _record(item, name, key) for name, item in _object(text, key).items()}
 
@@ -131,7 +131,7 @@ def read_state(annotations: Mapping[str, str]) -> Mapping[str, State] | None:
     return _states(text) if text else {}
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remember(entries=REMEMBERED, longest=1_024)
 def _states(text: str) -> Mapping[str, State] | None:
     try:
         found = _object(text, keys.SIDECARSET_STATE_ANNOTATION)

@@ -8,7 +8,7 @@ ordinal, so reserved ordinals and a start ordinal change nothing.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pykruise.kinds.statefulset.claims import with_claims
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -18,6 +18,7 @@ from pykruise.kube.resources import PODS
 from pykruise.pods import keys
 from pykruise.pods.lifecycle import LifecycleState, is_all_hooked, state_metadata
 from pykruise.pods.revisions import RevisionView
+from pykruise.pods.template_metadata import pod_metadata
 from pykruise.pods.views import PodView
 
 __all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "RevisionChoice", "identity_labels", "pod_document"]
@@ -61,7 +62,7 @@ def identity_labels(ws: WorkingSet, slot: Slot) -> dict[str, str]:
 def pod_document(ws: WorkingSet, slot: Slot, revision: RevisionView) -> Document:
     """The pod of a slot. What comes from the template is shared, not copied: do not change it."""
     owner = ws.snapshot.statefulset
-    metadata: Mapping[str, Any] = revision.template.get("metadata") or {}
+    metadata = pod_metadata(revision.template)
     labels: dict[str, str] = metadata.get("labels") or {}
     finalizers: list[str] = metadata.get("finalizers") or []
     state = state_metadata(_first_state(ws, labels, finalizers), now=ws.now)

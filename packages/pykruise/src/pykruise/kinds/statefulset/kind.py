@@ -24,8 +24,8 @@ from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.kube.resources import STORAGE_CLASSES
-from pykruise.plans.kind import AGE, POD_TEMPLATE, Kind, two_versions, workload_rights
+from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
+from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after
@@ -143,6 +143,7 @@ KIND = Kind(
         failed=status_after,
         standing=standing_of,
     ),
+    lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(
         *workload_rights(ADVANCED_STATEFUL_SETS),
         on(STORAGE_CLASSES, *READ, why="StatefulSet: whether volumes of claims can grow"),

@@ -28,7 +28,7 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
 from pykruise.kinds.statefulset.update import plan_update, updating_names
 from pykruise.kinds.statefulset.waiting import waiting_of
 from pykruise.kinds.statefulset.working_set import WorkingSet
-from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.documents import Document
 from pykruise.plans.ownership import adopter_of, adoption_stages, release_stages, revision_stages
 from pykruise.plans.phases import Phase, stage_of
 from pykruise.plans.purposes import Purpose
@@ -47,6 +47,7 @@ from pykruise.pods.availability import next_available_at
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, sorted_revisions
 from pykruise.pods.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
+from pykruise.pods.template_metadata import pod_labels
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import WAITING, with_condition, without
 from pykruise.runtime.execute import Failure
@@ -214,7 +215,7 @@ def _problems(snapshot: Snapshot) -> list[Problem]:
     assert spec is not None
     assert statefulset.selector is not None
     problems = limits_of(spec)[1]
-    if not statefulset.selector.matches(labels_of(spec.template)):
+    if not statefulset.selector.matches(pod_labels(spec.template)):
         problems.append("spec.template.metadata.labels: do not match spec.selector")
     return [Problem(one) for one in problems]
 

@@ -20,7 +20,7 @@ from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, WORKLOAD_VIEWS
 from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, WRITE, on
-from pykruise.kube.resources import REPLICA_SETS
+from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
@@ -101,6 +101,7 @@ KIND = Kind(
         failed=status_after,
         standing=standing_of,
     ),
+    lends=tuple(on(one, *WRITE) for one in (DEPLOYMENTS, STATEFUL_SETS)),
     rights=(
         *workload_rights(UNITED_DEPLOYMENTS),
         *(

@@ -24,7 +24,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
     STATEFUL_SET,
     TEMPLATES,
 )
-from pykruise.kube.documents import Document, labels_of, same, without_nulls
+from pykruise.kube.documents import Document, get_path, labels_of, same, without_nulls
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import (
     forbidden,
@@ -33,12 +33,14 @@ from pykruise.kube.field_errors import (
     invalid_shown,
     not_supported,
     required,
+    without_stored,
 )
 from pykruise.kube.field_rules import check_not_negative
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_label
 from pykruise.pods.placement_validation import node_term_errors, toleration_errors
 from pykruise.pods.subset_placement import PlacementError
+from pykruise.pods.template_metadata import patch_key_errors, single_pod_errors
 from pykruise.pods.template_validation import template_errors, unknown_field_warnings
 from pykruise.pods.workload_validation import metadata_errors, selector_errors
 
@@ -78,6 +80,7 @@ def errors_of(
     errors += _allocation_errors(spec)  # rules 12 to 17
     errors += _subsets_errors(spec)  # rules 18 to 23
     errors += _strategy_errors(spec)  # rules 24 and 25
+    errors += without_stored([*_key_errors(given)], lambda: _key_errors((old or {}).get("spec") or {}))
     if old is not None:
         errors += _update_errors(spec, old.get("spec") or {})
     return errors
@@ -85,6 +88,15 @@ def errors_of(
 
 def _subsets(spec: UnitedDeploymentSpec) -> Sequence[Subset]:
     return (spec.topology.subsets or ()) if spec.topology is not None else ()
+
+
+def _key_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    """Labels and annotations for all pods that are about a single one, in the template and in patches of subsets."""
+    for name in TEMPLATES:
+        metadata = get_path(spec, "template", name, "spec", "template", "metadata")
+        yield from single_pod_errors(metadata, f"spec.template.{name}.spec.template.metadata")
+    for index, subset in enumerate(get_path(spec, "topology", "subsets") or ()):
+        yield from patch_key_errors(get_path(subset, "patch"), f"{SUBSETS}[{index}].patch")
 
 
 # ── the template ─────────────────────────────────────────────────────────

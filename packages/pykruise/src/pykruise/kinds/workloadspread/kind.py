@@ -20,6 +20,8 @@ from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
+from pykruise.kube.rbac import on
+from pykruise.kube.resources import PODS
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
@@ -150,6 +152,7 @@ KIND = Kind(
         plan=plan_spread,
         is_status_shared=True,
     ),
+    lends=(on(PODS, "create", "patch"),),
     rights=RIGHTS,
     insight=Insight(names=frozenset({"ws"}), containers=()),
 )

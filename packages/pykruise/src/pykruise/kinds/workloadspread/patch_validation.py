@@ -20,6 +20,7 @@ from pykruise.pods.open_parts import TEMPLATES, filled_parts, part_of, why_unrea
 from pykruise.pods.placement_validation import toleration_errors
 from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.template_defaults import with_defaults
+from pykruise.pods.template_metadata import patch_key_errors
 from pykruise.pods.template_validation import pod_spec_errors
 
 __all__ = ["patch_errors", "template_of"]
@@ -38,8 +39,9 @@ def template_of(target: Mapping[str, Any]) -> Document:
 
 
 def patch_errors(subset: Subset, target: Mapping[str, Any] | None, *, path: str) -> Iterator[Cause]:
-    """Errors of a patch at `path`. Without a target that can be read, of a kind whose template is known, nothing is
-    checked."""
+    """Errors of a patch at `path`. Without a target that can be read, of a kind whose template is known, only its
+    keys are checked."""
+    yield from patch_key_errors(subset.patch, path)
     if target is None or group_kind(target["apiVersion"], target["kind"]) not in BUILT_IN:
         return
     spec = filled_parts(target.get("spec") or {}, TEMPLATES)

@@ -28,6 +28,7 @@ from pykruise.pods.in_place.update_spec import (
 )
 from pykruise.pods.revisions import meaning
 from pykruise.pods.template_defaults import pull_policy_of_image, with_defaults
+from pykruise.pods.template_metadata import pod_metadata
 
 __all__ = ["NotInPlace", "Template", "difference"]
 
@@ -234,7 +235,7 @@ def _changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
 
 def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Settings) -> UpdateSpec:
     """Splits the metadata: what a container's environment is fed from goes with that container."""
-    before, after = old.get("metadata") or {}, new.get("metadata") or {}
+    before, after = pod_metadata(old), pod_metadata(new)
     sources = _sources(new) if settings.env_from_metadata else {}
     refs: dict[str, dict[str, dict[str, str]]] = {}
     patch: Document = {}

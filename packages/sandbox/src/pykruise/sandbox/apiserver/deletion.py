@@ -231,6 +231,7 @@ async def _reviewed(core: Core, call: Call, options: DeleteOptions, stored: Stor
         namespace=call.namespace,
         name=call.name,
         username=call.user.name,
+        extra=call.user.extra,
         groups=call.user.groups,
         old_object=await core.load(entry, stored),
         dry_run=options.dry_run,

@@ -455,6 +455,7 @@ def review(
         namespace=call.namespace,
         name=call.name or meta.get("name") or "",
         username=call.user.name,
+        extra=call.user.extra,
         groups=call.user.groups,
         object=doc,
         old_object=old,

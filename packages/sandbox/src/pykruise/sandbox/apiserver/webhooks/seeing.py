@@ -76,7 +76,15 @@ class Seeing:
             "requestResource": _resource(request.resource),
             "name": request.name,
             "operation": request.operation,
-            "userInfo": {"username": request.username, "groups": list(request.groups)},
+            "userInfo": {
+                "username": request.username,
+                "groups": list(request.groups),
+                **(
+                    {"extra": {name: list(values) for name, values in request.extra.items()}}
+                    if request.extra
+                    else {}
+                ),
+            },
             "dryRun": request.dry_run,
             "options": request.options or _options(request),
         }

@@ -1,0 +1,152 @@
+"""One user of a shared dashboard cannot take it from the others: shares of sessions, of open pages, of connections."""
+
+import ssl
+from typing import Any
+
+import orjson
+
+from pykruise.dashboard.access import FullAccess, User
+from pykruise.dashboard.assets import Assets
+from pykruise.dashboard.server import LIMITS, STREAMS_OF_USER, About, Opened, Server
+from pykruise.dashboard.sessions import MOST, MOST_OF_USER, Session, Sessions, TokenDoor
+from pykruise.kube.client import Client
+from pykruise.kube.connection import Connection
+from pykruise.kube.http_app import Streamed
+from pykruise.kube.http_wire import Request
+from pykruise.kube.transport import Response
+
+NOBODY: Any = None
+
+
+class Door:
+    """Lets in whoever says a name."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    async def enter(self, token: str, now: float) -> Session:
+        async def is_good() -> bool:
+            return True
+
+        async def close() -> None:
+            self.closed += 1
+
+        user = User(name=token, uid="", groups=(), extra={})
+        return Session(
+            user=user,
+            access=FullAccess(),
+            client=NOBODY,
+            is_good=is_good,
+            close=close,
+            begun=now,
+            used=now,
+            reviewed=now,
+        )
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+# ── sessions ─────────────────────────────────────────────────────────────────
+
+
+async def test_a_user_who_logs_in_again_and_again_ends_their_own_sessions_alone() -> None:
+    door = Door()
+    sessions = Sessions(door, clock=Clock())
+    honest = await sessions.log_in("honest")
+    cookies = [await sessions.log_in("greedy") for _ in range(2 * MOST)]
+    assert await sessions.of_cookie(honest) is not None
+    good = [cookie for cookie in cookies if await sessions.of_cookie(cookie) is not None]
+    assert good == cookies[-MOST_OF_USER:]
+    assert door.closed == 2 * MOST - MOST_OF_USER
+
+
+async def test_where_all_places_are_taken_the_user_with_the_most_gives_way() -> None:
+    sessions = Sessions(Door(), clock=Clock())
+    lonely = await sessions.log_in("lonely")
+    for number in range(MOST):
+        await sessions.log_in(f"user-{number // 2}")
+    assert await sessions.of_cookie(lonely) is not None
+
+
+async def test_all_sessions_share_one_tls_context() -> None:
+    made: list[Connection] = []
+
+    class Transport:
+        async def close(self) -> None: ...
+
+    class Reviews:
+        """Whatever is shown is good."""
+
+        async def request(self, request: Any) -> Response:
+            status = {"authenticated": True, "user": {"username": "alice"}}
+            return Response(201, {}, orjson.dumps({"status": status}))
+
+    def transport_for(connection: Connection) -> Any:
+        made.append(connection)
+        return Transport()
+
+    reviews: Any = Reviews()
+    connection = Connection(server="https://api", ssl_context=ssl.create_default_context())
+    door = TokenDoor(Client(reviews), connection, clock=Clock(), transport_for=transport_for)
+    for number in range(3):
+        await door.enter(f"token-{number}", 0.0)
+    assert len({id(one.ssl_context) for one in made}) == 1
+    assert made[0].ssl_context is not connection.ssl_context
+
+
+# ── open pages ───────────────────────────────────────────────────────────────
+
+
+class Pages:
+    """One page for all."""
+
+    def __init__(self) -> None:
+        self.open_now = 0
+
+    def open(self, _query: Any, _session: Session) -> Opened:
+        self.open_now += 1
+
+        def close() -> None:
+            self.open_now -= 1
+
+        return Opened(NOBODY, close)
+
+    def status(self) -> dict[str, Any]:
+        return {}
+
+    async def plan(self, *_: Any) -> dict[str, Any]:
+        return {}
+
+    rights = act = plan
+
+
+def request(cookie: str) -> Request:
+    return Request("GET", "/api/stream", {"page": "overview"}, {"cookie": f"pykruise={cookie}"})
+
+
+async def test_a_user_has_so_many_pages_open_and_a_closed_one_makes_room() -> None:
+    sessions, pages = Sessions(Door(), clock=Clock()), Pages()
+    server = Server(pages, sessions, Assets(), About(version="1", cluster="c", mode="cluster"))
+    greedy, honest = await sessions.log_in("greedy"), await sessions.log_in("honest")
+    answers = [await server.answer(request(greedy)) for _ in range(520)]
+    streams: list[Streamed] = [one for one in answers if not isinstance(one, Response)]
+    assert len(streams) == STREAMS_OF_USER == pages.open_now
+    assert {one.status for one in answers if isinstance(one, Response)} == {429}
+    assert not isinstance(await server.answer(request(honest)), Response)
+    # when one is closed, be it twice
+    await streams[0].aclose()
+    await streams[0].aclose()
+    # then there is room for one
+    again = [await server.answer(request(greedy)) for _ in range(2)]
+    assert [isinstance(one, Response) for one in again] == [False, True]
+
+
+def test_no_address_has_more_than_a_share_of_the_connections() -> None:
+    assert LIMITS.share <= 0.25
+    assert LIMITS.share * LIMITS.connections >= 4 * STREAMS_OF_USER  # a proxy brings several users

@@ -1,0 +1,212 @@
+"""Brakes objects whose reconciles undo what they did themselves: without it they write as fast as API servers answer.
+
+writes that took effect ──▶ ChurnBrake.note() ──▶ how often a turn undid work of the same object's own turns
+                            ChurnBrake.hold() ──▶ until when its writes are held back, and why
+
+A turn undoes itself when, without a change of the spec,
+- it deletes what the same object's turns have created less than YOUNG_S ago, and of what they created lately at least
+  half is deleted again by them; or
+- it patches something as it did less than AGAIN_S ago already, and at least half of its patches lately are such.
+Both times are longer by what the object was held back meanwhile.
+
+The third such turn and each after it hold the object's writes back, for 1 s, 2 s, 4 s, … up to LONGEST_S. Its status is
+still written, and says why. A change of the spec ends that at once; so does a time in which nothing is undone.
+
+What others do is no churn: a pod that a user deletes is made again at once, and a label that follows a probe changes as
+often as the probe does. Own turns that make and delete the same number of objects bring nothing about, whatever makes
+them do so: a template, a webhook of others that marks each new pod, or a fault of a plan.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+import orjson
+
+from pykruise.kube.hashing import fnv32
+from pykruise.kube.ids import Key
+from pykruise.kube.remembering import remembers
+from pykruise.kube.resources import Resource
+from pykruise.runtime.actions import Action, Create, Delete, Patch
+from pykruise.runtime.plan import Note, Plan
+from pykruise.runtime.reasons import Reason, WriteFault
+
+__all__ = ["CHURN_ENTRIES", "ChurnBrake", "Hold", "held_back"]
+
+YOUNG_S: Final = 30.0
+AGAIN_S: Final = 1.0
+FREE_TURNS: Final = 2
+"""Turns that may undo something before the first wait."""
+LONGEST_S: Final = 300.0
+TELL_AGAIN_S: Final = 600.0
+
+CHURN_ENTRIES: Final = remembers("own writes, and who churns", entries=8_192, bytes_each=1_536)
+"""Writes that are remembered, of all objects together; of more, the oldest are forgotten."""
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """Why and how long the writes of an object are held back."""
+
+    seconds: float
+    """From now on."""
+    wait_s: float
+    """The whole wait."""
+    message: str
+
+    @property
+    def reason(self) -> Reason:
+        """What the object waits for. Its message stays the same while this hold lasts."""
+        remedy = (
+            "see what marks or changes the objects that it makes: its template, a webhook, another controller"
+        )
+        return Reason(WriteFault.CHURNING, self.message, remedy)
+
+    @property
+    def note(self) -> Note:
+        """The event."""
+        return Note(
+            reason=WriteFault.CHURNING,
+            message=f"{self.message}; the next writes wait {self.wait_s:g} s",
+            warning=True,
+            again_after_s=TELL_AGAIN_S,
+            same_as=WriteFault.CHURNING,
+        )
+
+
+class _Object(msgspec.Struct):
+    """What is known of one object at one generation of its spec."""
+
+    uid: str
+    generation: int
+    counted_since: float
+    made: int = 0
+    unmade: int = 0
+    patched: int = 0
+    repeated: int = 0
+    strikes: int = 0
+    struck_at: float = float("-inf")
+    wait_s: float = 0.0
+    is_unmaking: bool = False
+    """The latest strike was for deletions; else for patches."""
+
+
+class ChurnBrake:
+    """Shared by the reconcilers of a manager. `now` is the event loop's time, in seconds."""
+
+    def __init__(self, *, now: Callable[[], float], entries: int = CHURN_ENTRIES) -> None:
+        self._now = now
+        self._entries = entries
+        self._writes: OrderedDict[tuple[str, Resource, Key, int], float] = OrderedDict()
+        """By the object's uid, and for a patch a hash of what it says: when it was written."""
+        self._objects: OrderedDict[tuple[Resource, Key], _Object] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._writes) + len(self._objects)
+
+    def hold(self, resource: Resource, key: Key, *, uid: str, generation: int) -> Hold | None:
+        """Whether and why writes of this object are held back now."""
+        known = self._objects.get((resource, key))
+        if known is None or (known.uid, known.generation) != (uid, generation):
+            return None
+        left_s = known.struck_at + known.wait_s - self._now()
+        if left_s <= 0:
+            return None
+        what = (
+            "it deletes again what it has created"
+            if known.is_unmaking
+            else "it writes the same again and again"
+        )
+        return Hold(seconds=left_s, wait_s=known.wait_s, message=f"{what}, though its spec has not changed")
+
+    def note(
+        self, resource: Resource, key: Key, *, uid: str, generation: int, done: Sequence[Action]
+    ) -> float | None:
+        """Learn what a turn of this object has written. Returns the seconds that its writes are held back from now on;
+        None: they are not."""
+        if not done:
+            return None
+        now = self._now()
+        known = self._known(resource, key, uid=uid, generation=generation, now=now)
+        unmade, repeated = self._count(known, done, now)
+        self._forget_old(now)
+        is_unmaking = unmade > 0 and 2 * known.unmade >= known.made
+        if not is_unmaking and not (repeated > 0 and 2 * known.repeated >= known.patched):
+            return None
+        known.strikes += 1
+        known.struck_at, known.is_unmaking = now, is_unmaking
+        if known.strikes <= FREE_TURNS:
+            return None
+        known.wait_s = min(2.0 ** min(known.strikes - FREE_TURNS - 1, 64), LONGEST_S)
+        return known.wait_s
+
+    def forget(self, resource: Resource, key: Key) -> None:
+        """Drop what is known of an object that is gone."""
+        self._objects.pop((resource, key), None)
+
+    def clear(self) -> None:
+        """Drop all: another manager works on the objects from now on."""
+        self._writes.clear()
+        self._objects.clear()
+
+    def _known(self, resource: Resource, key: Key, *, uid: str, generation: int, now: float) -> _Object:
+        known = self._objects.get((resource, key))
+        if known is None or (known.uid, known.generation) != (uid, generation):
+            known = self._objects[resource, key] = _Object(uid, generation, counted_since=now)
+        if now - known.struck_at > YOUNG_S + 2 * known.wait_s:
+            known.strikes, known.wait_s = 0, 0.0
+        if now - known.counted_since > YOUNG_S + known.wait_s:
+            known.counted_since = now
+            known.made = known.unmade = known.patched = known.repeated = 0
+        self._objects.move_to_end((resource, key))
+        return known
+
+    def _count(self, known: _Object, done: Sequence[Action], now: float) -> tuple[int, int]:
+        """How many creations, and how many patches, this turn has undone or repeated."""
+        unmade = repeated = 0
+        held_s = 2 * known.wait_s  # as long as all waits together, each being twice the one before
+        for action in done:
+            match action:
+                case Create():
+                    known.made += 1
+                    self._remember((known.uid, action.resource, action.key, 0), now)
+                case Delete():
+                    made_at = self._writes.pop((known.uid, action.resource, action.key, 0), None)
+                    unmade += made_at is not None and now - made_at < YOUNG_S + held_s
+                case Patch():
+                    known.patched += 1
+                    entry = (known.uid, action.resource, action.key, _hash_of(action))
+                    patched_at = self._writes.get(entry)
+                    repeated += patched_at is not None and now - patched_at < AGAIN_S + held_s
+                    self._remember(entry, now)
+        known.unmade += unmade
+        known.repeated += repeated
+        return unmade, repeated
+
+    def _remember(self, entry: tuple[str, Resource, Key, int], now: float) -> None:
+        self._writes[entry] = now
+        self._writes.move_to_end(entry)
+
+    def _forget_old(self, now: float) -> None:
+        """Both are in the order of their latest writes."""
+        while self._writes:
+            entry, written_at = next(iter(self._writes.items()))
+            if len(self._writes) <= self._entries and now - written_at <= YOUNG_S + 2 * LONGEST_S:
+                break
+            del self._writes[entry]
+        while len(self._objects) > self._entries:
+            self._objects.popitem(last=False)
+
+
+def held_back(plan: Plan, hold: Hold) -> Plan:
+    """The plan without its writes: its status is reported, and says what is waited for."""
+    if not plan.stages:
+        return plan
+    return msgspec.structs.replace(
+        plan, stages=(), waiting=hold.reason, requeue_after_s=hold.seconds, notes=(*plan.notes, hold.note)
+    )
+
+
+def _hash_of(action: Patch) -> int:
+    """Never 0, which is that of a creation."""
+    return fnv32(action.subresource.encode() + orjson.dumps(action.body, option=orjson.OPT_SORT_KEYS)) + 1

@@ -1,0 +1,48 @@
+"""Whose requests a pull secret serves."""
+
+import re
+from typing import Any
+
+import pytest
+
+from pykruise.kube.node_agent.image_pulls import Wanted
+from pykruise.kube.node_agent.pull_secrets import SOURCE_KEY, may_use, namespace_served
+from support.sources import SOURCES
+
+
+def wanted(*namespaces: str) -> Wanted:
+    """A tag that jobs of these namespaces ask for."""
+    return Wanted(tag="1", owner_references=tuple({"namespace": one, "name": "job"} for one in namespaces))
+
+
+def secret(**annotations: str) -> dict[str, Any]:
+    return {"metadata": {"namespace": "shared", "name": "s", "annotations": annotations}}
+
+
+@pytest.mark.parametrize(
+    ("note", "namespace"), [("shop/s", "shop"), ("", "shared"), ("/s", ""), ("no key", "shared")]
+)
+def test_a_copy_serves_the_namespace_of_its_source_and_any_other_secret_its_own(
+    note: str, namespace: str
+) -> None:
+    annotations = {SOURCE_KEY: note} if note else {}
+    assert namespace_served(secret(**annotations)) == namespace
+
+
+def test_a_tag_is_pulled_for_those_who_ask_for_it() -> None:
+    assert may_use(wanted("shop", "blog"), "blog")
+    assert not may_use(wanted("shop", "blog"), "victim")
+    assert not may_use(wanted(""), "")
+    # and what was written by hand for all
+    assert may_use(wanted(), "shop")
+
+
+def test_every_reader_of_credentials_on_nodes_asks() -> None:
+    """A new one has to be looked at, and added here."""
+    readers = {
+        path.name
+        for folder in SOURCES
+        for path in folder.rglob("*.py")
+        if re.search(r"\bcredentials_in_secret\(", path.read_text("utf-8"))
+    }
+    assert readers == {"registry_credentials.py", "pull_secrets.py", "keyring.py"}

@@ -1,0 +1,95 @@
+"""What a manager remembers is in one table, and fits into the memory that it has."""
+
+import ast
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pykruise.kube
+import pykruise.runtime
+from pykruise.kinds import kinds
+from pykruise.kube.builtin_types import decoder_for
+from pykruise.kube.quantities import parse_quantity
+from pykruise.kube.remembering import REMEMBERED, remember
+from pykruise.manager.install import Installation, manifests
+from pykruise.pods.open_parts import POD_TEMPLATE
+from support.sources import ROOT
+
+FOLDERS = (
+    "kube/src/pykruise/kube",
+    "kube/src/pykruise/runtime",
+    *(f"pykruise/src/pykruise/{one}" for one in (*("pods", "plans", "kinds", "admission", "manager"),)),
+)
+SHARE = 0.6
+"""Of a manager's memory: the rest is for the program itself, and for the views of a cluster's objects."""
+FINITE = {
+    *("api.py:_required", "descriptions.py:_classes", "descriptions.py:_of_fields", "settings.py:_sources"),
+    *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:decoder_for"),
+    *("builtin_types.py:fields_of", "schemas.py:_definitions"),
+    *("__init__.py:_crd", "__init__.py:_folders_in", "__init__.py:_kind"),
+}
+"""Functions of what the program itself has: types, modules, definitions. None takes what users or servers send."""
+
+
+def load_all() -> None:
+    """Each module adds its lines when it is loaded."""
+    kinds()
+    for package in (pykruise.kube, pykruise.runtime):
+        for one in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not one.name.endswith("generate"):
+                importlib.import_module(one.name)
+    for name in ("admission.server", "admission.certificate_work", "manager.manager", "plans.targets"):
+        importlib.import_module(f"pykruise.{name}")
+    decoder_for(POD_TEMPLATE)  # remembers from its first use on
+
+
+def decorators() -> Iterator[tuple[str, str]]:
+    """Functions of the manager that remember, each with how."""
+    for folder in FOLDERS:
+        for path in sorted((ROOT / "packages" / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.FunctionDef):
+                    for one in node.decorator_list:
+                        yield (
+                            f"{path.name}:{node.name}",
+                            ast.unparse(one).partition("(")[0].rpartition(".")[2],
+                        )
+
+
+def test_all_that_is_remembered_fits_into_the_memory_of_a_manager() -> None:
+    # given
+    load_all()
+    (pod,) = (
+        one["spec"]["template"]["spec"] for one in manifests(Installation()) if one["kind"] == "Deployment"
+    )
+    limit = parse_quantity(pod["containers"][0]["resources"]["limits"]["memory"])
+    # then
+    sizes = {what: one.bytes_at_most for what, one in REMEMBERED.items()}
+    assert sum(sizes.values()) < SHARE * float(limit), sorted(sizes.items(), key=lambda one: -one[1])
+
+
+def test_no_function_remembers_without_a_line_in_the_table() -> None:
+    assert [name for name, how in decorators() if how == "lru_cache"] == []
+    assert {name for name, how in decorators() if how == "cache"} == FINITE
+
+
+def test_what_is_long_is_not_remembered() -> None:
+    calls: list[object] = []
+
+    @remember(entries=2, longest=8)
+    def measured(text: str, more: tuple[str, ...] = ()) -> int:
+        calls.append(text)
+        return len(text) + sum(map(len, more))
+
+    for _ in range(3):
+        assert measured("short") == 5
+        assert measured("too long for it") == 15
+        assert measured("a", ("many", "texts")) == 10
+    assert calls.count("short") == 1
+    assert calls.count("too long for it") == 3
+    assert calls.count("a") == 3
+
+
+def test_a_test_looks_at_all_sources() -> None:
+    assert all(Path(ROOT / "packages" / folder).is_dir() for folder in FOLDERS)

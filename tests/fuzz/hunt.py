@@ -1,0 +1,80 @@
+"""A batch of odd objects in a sandbox with a manager: stored, left to settle, looked at.
+
+mutants ──▶ hunt() ──▶ Findings: tracebacks, objects that are not left in peace, what memory holds
+
+Time is virtual, so a minute of rest costs what happens in it.
+"""
+
+import asyncio
+import gc
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fuzz.mutants import Mutant
+from pykruise.kube.errors import ApiError
+from pykruise.kube.resources import PODS
+from support.busy_keys import BusyPlace, busy_cluster
+from support.sandbox import pod
+
+__all__ = ["Findings", "hunt"]
+
+SETTLE_S: Final = 600.0
+"""So long the first waits of the brake, and backoffs, may take."""
+LOOK_S: Final = 120.0
+MOST_PER_S: Final = 1.0
+MOST_BYTES: Final = 2_000_000
+"""Of an object, as users write: more no API server takes."""
+MOST_REMEMBERED: Final = 20_000
+"""Python objects that one stored object may leave in the manager and the sandbox together."""
+
+
+class Findings(msgspec.Struct, kw_only=True):
+    """What came of a batch."""
+
+    stored: int = 0
+    refused: int = 0
+    problems: list[str] = []
+    grown: int = 0
+    """Python objects that are there after the batch was looked at, beyond those that were there when it had settled."""
+
+
+async def hunt(batch: Sequence[Mutant], *, reviewed: bool, seed: int = 1) -> Findings:
+    """Store the batch, and look at the manager once it has settled. `reviewed`: whether its webhooks are asked."""
+    found = Findings()
+    async with busy_cluster(reviewed=reviewed, seed=seed) as place:
+        await place.create(PODS, pod("web", labels={"app": "web"}))
+        await asyncio.sleep(5)
+        for mutant in batch:
+            await _store(place, mutant, found)
+        await asyncio.sleep(SETTLE_S)
+        before = _python_objects()
+        busy = await place.busy_over(LOOK_S)
+        found.grown = _python_objects() - before
+        rates = busy.above(MOST_PER_S)
+        found.problems += [f"{name}: {rate:.1f} reconciles a second" for name, rate in sorted(rates.items())]
+        writes = {name: n / LOOK_S for name, n in busy.writes.items() if n > MOST_PER_S * LOOK_S}
+        found.problems += [f"{name}: {rate:.1f} writes a second" for name, rate in sorted(writes.items())]
+        if found.grown > MOST_REMEMBERED:
+            found.problems.append(f"{found.grown} Python objects more after {LOOK_S:g} s of rest")
+    found.problems += [f"a traceback: {one}" for one in place.tracebacks.kept]
+    return found
+
+
+async def _store(place: BusyPlace, mutant: Mutant, found: Findings) -> None:
+    namespace = "default" if mutant.resource.namespaced else ""
+    try:
+        await place.client.create(mutant.resource, namespace, mutant.document)
+    except (ApiError, ValueError) as error:
+        if isinstance(error, ApiError) and error.code >= 500:
+            found.problems.append(f"{mutant.label}: {error.code} {str(error)[:300]}")
+        found.refused += 1
+    else:
+        found.stored += 1
+    await asyncio.sleep(0.2)
+
+
+def _python_objects() -> int:
+    gc.collect()
+    return len(gc.get_objects())

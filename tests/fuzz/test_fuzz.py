@@ -1,0 +1,49 @@
+"""A brief hunt: some hundred odd objects of all kinds, past the webhooks and through them."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from fuzz.hunt import hunt
+from fuzz.mutants import mutants
+from pykruise.kinds import kinds
+from pykruise.kube.ids import Key
+from support.busy_keys import busy_cluster
+
+BATCH = 60
+
+
+@pytest.mark.parametrize("reviewed", [False, True], ids=["past the webhooks", "through the webhooks"])
+async def test_the_manager_comes_to_rest_whatever_is_stored(reviewed: bool) -> None:
+    found = await hunt(list(mutants(BATCH, seed=1)), reviewed=reviewed)
+    assert found.problems == []
+    assert found.stored > BATCH / 6
+
+
+def test_every_kind_has_its_turn() -> None:
+    count = Counter(mutant.resource.kind for mutant in mutants(BATCH, seed=1))
+    assert {kind.resource.kind for kind in kinds() if kind.versions} == set(count)
+
+
+def test_the_same_seed_gives_the_same_objects() -> None:
+    assert list(mutants(BATCH, seed=7)) == list(mutants(BATCH, seed=7))
+    assert list(mutants(BATCH, seed=7)) != list(mutants(BATCH, seed=8))
+
+
+async def test_the_hunt_sees_who_is_not_left_in_peace() -> None:
+    """Were it blind, all of the above would hold."""
+    async with busy_cluster(reviewed=False) as place:
+        await asyncio.sleep(5)
+        queue = next(one.queue for one in place.manager.controllers if one.name == "nodeimage")
+
+        async def prod() -> None:
+            while True:
+                queue.add(Key("", "node-1"))
+                await asyncio.sleep(0.1)
+
+        prodding = asyncio.create_task(prod())
+        busy = await place.busy_over(60)
+        prodding.cancel()
+        # then
+        assert list(busy.above(per_s=1)) == ["NodeImage node-1"]

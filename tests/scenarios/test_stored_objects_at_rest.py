@@ -1,0 +1,108 @@
+"""Objects that admission would have refused, as an older version or an outage of webhooks leaves them: the manager
+says what is wrong and comes to rest.
+
+Each kept the manager busy for ever once. `make fuzz` looks for more.
+"""
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from pykruise.kinds import blank_status_of, kinds, named
+from pykruise.kube.resources import PODS
+from pykruise.plans.kind import Kind
+from support.busy_keys import busy_cluster
+from support.sandbox import pod
+from support.wrong_values import objects
+
+Object = dict[str, Any]
+
+TEMPLATE: Final = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+}
+WEB: Final = {"matchLabels": {"app": "web"}}
+UNREADABLE: Final = {"matchExpressions": [{"key": "a", "operator": "WAT"}]}
+ALWAYS: Final = {"type": "Always"}
+
+STORED: Final[dict[str, tuple[str, Object]]] = {
+    "a list of images for nodes that no job of it can select": (
+        "ImageListPullJob",
+        {"images": ["a:1", "b:1", "c:1"], "selector": UNREADABLE, "completionPolicy": ALWAYS},
+    ),
+    "a list with an image that no job of it can read": (
+        "ImageListPullJob",
+        {"images": ["A B"], "completionPolicy": ALWAYS},
+    ),
+    "a patch that is no object": (
+        "UnitedDeployment",
+        {
+            "selector": WEB,
+            "replicas": 2,
+            "template": {
+                "cloneSetTemplate": {
+                    "metadata": {"labels": {"app": "web"}},
+                    "spec": {"selector": WEB, "template": TEMPLATE},
+                }
+            },
+            "topology": {"subsets": [{"name": "a", "patch": "x"}]},
+        },
+    ),
+    "an operator that is none": (
+        "SidecarSet",
+        {"selector": UNREADABLE, "containers": [{"name": "a", "image": "a:1"}]},
+    ),
+    "a schedule that is none": (
+        "AdvancedCronJob",
+        {"schedule": "WAT", "template": {"broadcastJobTemplate": {"spec": {"template": TEMPLATE}}}},
+    ),
+    "a probe without a name": (
+        "PodProbeMarker",
+        {
+            "selector": WEB,
+            "probes": [{"name": "", "containerName": "main", "podConditionType": "a/b", "probe": {}}],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("what", STORED)
+async def test_it_is_left_in_peace(what: str) -> None:
+    kind, spec = STORED[what]
+    resource = named(kind).resource
+    async with busy_cluster(reviewed=False) as place:
+        await place.create(PODS, pod("web", labels={"app": "web"}))
+        await place.create(
+            resource,
+            {"kind": kind, "apiVersion": resource.api_version, "metadata": {"name": "web"}, "spec": spec},
+        )
+        await asyncio.sleep(60)
+        # when
+        busy = await place.busy_over(600)
+        # then
+        assert sum(busy.writes.values()) < 10
+        assert sum(busy.reconciles.values()) < 60
+        assert place.tracebacks.kept == []
+        assert await place.events("Churning") == []
+
+
+REPORTING: Final = [
+    one.name for one in kinds() if one.control is not None and one.control.standing is not None
+]
+
+
+@pytest.mark.parametrize("name", REPORTING)
+async def test_a_status_of_which_nothing_is_known_yet_may_say_that_it_is_stalled(name: str) -> None:
+    (kind,) = (one for one in kinds() if one.name == name)
+    (whole,) = (one for one in objects().values() if one.is_stored and one.resource == kind.resource)
+    condition = {"type": "Stalled", "status": "True", "reason": "InvalidSpec", "message": "why"}
+    condition["lastTransitionTime"] = "2026-01-31T12:00:00Z"
+    only: list[Kind] = []
+    async with busy_cluster(reviewed=False, kinds=only) as place:
+        await place.create(kind.resource, {**whole.document, "metadata": {"name": "web"}, "status": None})
+        # when
+        status = {**blank_status_of(kind), "conditions": [condition]}
+        stored = await place.merge(kind.resource, "web", {"status": status}, subresource="status")
+        # then
+        assert stored["status"] == status

@@ -1,0 +1,188 @@
+"""A sandbox with a manager that says which objects it is busy with, in virtual time.
+
+async with busy_cluster(reviewed=False) as place:
+    await place.create(CLONE_SETS, wild)
+    quiet = await place.busy_over(60)   # who was reconciled, who wrote, how often, within a virtual minute
+
+Without reviews everything that the definitions' schemas take is stored: what an older version stored, or what was
+written while no webhook answered.
+"""
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import msgspec
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds import conversions
+from pykruise.kinds.gates import GATES, Gates
+from pykruise.kinds.persistentpodstate.readers import LiveStates
+from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
+from pykruise.kinds.sidecarset.readers import LiveSidecars
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds.workloadspread.readers import LiveSpreads
+from pykruise.kube.admission import ReviewRule
+from pykruise.kube.client import Client
+from pykruise.kube.clock import loop_clock
+from pykruise.kube.controller import unmeasured
+from pykruise.kube.ids import Key
+from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.resources import NAMESPACES
+from pykruise.manager.manager import Manager
+from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
+from pykruise.plans.kind import Kind
+from pykruise.plans.review import live_lookups
+from pykruise.plans.views import MARKER_VIEWS
+from pykruise.runtime.object_reader import LiveObjects
+from pykruise.sandbox.apiserver import ConversionFunctions
+from pykruise.sandbox.cluster import Cluster, ClusterSettings
+from pykruise.sandbox.pod_state import KubeletSettings
+from support.paper import START
+from support.sandbox import Place
+from support.stored_kinds import storage_with_kinds
+
+__all__ = ["Busy", "BusyPlace", "busy_cluster"]
+
+MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
+ALL_GATES = Gates.of(**dict.fromkeys(GATES, True))
+STILL = KubeletSettings(lease_s=None, heartbeat_s=1e9, pulls_ahead=True, recreates=True, probes=True)
+"""Nodes that do what agents do, and write nothing as long as nothing happens."""
+
+
+class Busy(msgspec.Struct, frozen=True):
+    """What happened within a time."""
+
+    seconds: float
+    reconciles: Counter[tuple[str, Key]]
+    """By kind and object."""
+    writes: Counter[str]
+    """By what was written to."""
+
+    def above(self, per_s: float) -> dict[str, float]:
+        """Objects that were reconciled more often, with their rates."""
+        rates = {f"{kind} {key}": count / self.seconds for (kind, key), count in self.reconciles.items()}
+        return {name: rate for name, rate in rates.items() if rate > per_s}
+
+
+class _Counting:
+    """Counts reconciles, as a recorder of spans sees them."""
+
+    def __init__(self) -> None:
+        self.reconciles = Counter[tuple[str, Key]]()
+        self.writes = Counter[str]()
+
+    @contextmanager
+    def span(self, name: str, resource: Any, key: Any) -> Iterator[None]:
+        """A turn or a write."""
+        if name == "reconcile":
+            self.reconciles[resource.kind, key] += 1
+        elif name == "write":
+            self.writes[f"{resource.kind} {key}"] += 1
+        yield
+
+
+class Tracebacks(logging.Handler):
+    """Keeps log records that have a traceback, by its last line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One record."""
+        if record.exc_info:
+            self.kept.append(f"{record.getMessage()}\n{logging.Formatter().formatException(record.exc_info)}")
+
+
+class BusyPlace(Place):
+    """A cluster with its manager."""
+
+    def __init__(
+        self, cluster: Cluster, manager: Manager, counting: _Counting, tracebacks: Tracebacks
+    ) -> None:
+        super().__init__(cluster)
+        self.manager = manager
+        self.tracebacks = tracebacks
+        self._counting = counting
+
+    async def busy_over(self, seconds: float) -> Busy:
+        """What happens from now on, for so long."""
+        self._counting.reconciles.clear()
+        self._counting.writes.clear()
+        await asyncio.sleep(seconds)
+        return Busy(seconds, self._counting.reconciles.copy(), self._counting.writes.copy())
+
+
+@asynccontextmanager
+async def busy_cluster(
+    *,
+    reviewed: bool,
+    kinds: Sequence[Kind] | None = None,
+    settings: Settings | None = None,
+    seed: int = 1,
+    nodes: int = 2,
+    further: Sequence[ReviewRule] = (),
+) -> AsyncIterator[BusyPlace]:
+    """A running cluster and a manager of all kinds, or of `kinds`. `reviewed`: whether its webhooks are asked;
+    `further`: webhooks of others."""
+    clock, rng = loop_clock(start=START), random.Random(seed)
+    cluster = Cluster(
+        ClusterSettings(
+            nodes=nodes, kubelet=STILL, start_s=0.5, ready_s=0.5, stop_s=0.5, steady_watches=True
+        ),
+        clock=clock,
+        rng=rng,
+        storage=await storage_with_kinds(START),
+        reviewers=[*(_rules(lambda: cluster.client, clock, rng) if reviewed else ()), *further],
+        conversions=ConversionFunctions(conversions()),
+    )
+    for name in (NAMESPACE, SECRETS_NAMESPACE):
+        await cluster.client.create(NAMESPACES, "", {"metadata": {"name": name}})
+    counting, tracebacks = _Counting(), Tracebacks()
+    root = logging.getLogger("pykruise")
+    root.addHandler(tracebacks)
+    try:
+        async with cluster:
+            transport = MeteredTransport(cluster.transport_for(MANAGER))
+            manager = Manager(
+                Client(transport, clock=clock, rng=rng),
+                settings=settings or Settings(gates=ALL_GATES),
+                kinds=kinds,
+                clock=clock,
+                rng=rng,
+                cpu_time=unmeasured,
+                oversees=False,
+                span=counting.span,
+            )
+            running = asyncio.create_task(manager.run())
+            try:
+                yield BusyPlace(cluster, manager, counting, tracebacks)
+            finally:
+                manager.stop()
+                await running
+    finally:
+        root.removeHandler(tracebacks)
+
+
+def _rules(client: Callable[[], Client], clock: Any, rng: random.Random) -> list[ReviewRule]:
+    """The manager's own webhooks."""
+    readers = {
+        "sidecarset": LiveSidecars(client, namespace=NAMESPACE),
+        "podprobemarker": LiveObjects(client, MARKER_VIEWS),
+        "persistentpodstate": LiveStates(client, namespace=NAMESPACE, clock=clock),
+    }
+    return reviewers(
+        AdmissionSettings(gates=ALL_GATES),
+        lookups=live_lookups(client, namespace=NAMESPACE, clock=clock, readers=readers),
+        spreading=Spreading(LiveSpreads(client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng),
+        budgeting=Budgeting(LiveBudgets(client, clock=clock), clock=clock, rng=rng),
+        rng=rng,
+        clock=clock,
+    )
