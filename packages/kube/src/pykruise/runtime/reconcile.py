@@ -25,7 +25,14 @@ from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Memories, Mirror, Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.rollouts import RolloutMeter
-from pykruise.runtime.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, status_patch
+from pykruise.runtime.status import (
+    A_MOMENT_S,
+    OWN_CONDITIONS_S,
+    PER_SECOND_BUSY,
+    StatusPace,
+    can_wait,
+    status_patch,
+)
 
 __all__ = [
     "MADE_LATELY_S",
@@ -112,6 +119,8 @@ class _Past(msgspec.Struct):
 
     owed_since: float | None = None
     """Since when a status was to be written that waits for the writes of its plan."""
+    own_owed_since: float | None = None
+    """Since when a status waits that differs only in conditions that no client knows."""
     notes: dict[tuple[str, str, str], float] = {}
     """Events that are not to be repeated so soon, and when they were recorded."""
     made_at: float = -MADE_LATELY_S
@@ -339,6 +348,7 @@ class Reconciler:
         """Write the status when it differs and its turn has come."""
         self._past_of(owner).owed_since = None
         if status is None:
+            self._past_of(owner).own_owed_since = None
             return _Report()
         patch = status_patch(
             owner.resource,
@@ -349,15 +359,31 @@ class Reconciler:
             resource_version=owner.resource_version if owner.is_guarded else "",
         )
         if patch is None:
+            self._past_of(owner).own_owed_since = None
             return _Report()
+        patience_s = 0.0 if at_once else self._patience_s(owner, status)
+        if patience_s > 0:
+            return _Report(due_in_s=patience_s)
         pace = self._busy_pace if is_busy else self._pace
         wait_s = pace.wait_s(owner.key, now=asyncio.get_running_loop().time())
         if wait_s > 0 and not at_once:
             return _Report(due_in_s=wait_s)
+        self._past_of(owner).own_owed_since = None
         outcome = await self._executor_of(owner.key).execute(_alone(patch))
         if self._reports_ready and outcome.failure is None:
             self._look_for_kstatus(owner)
         return _Report(failure=outcome.failure)
+
+    def _patience_s(self, owner: Owner, status: Document) -> float:
+        """Seconds that the status may wait for something else to be written with it."""
+        past, now = self._past_of(owner), asyncio.get_running_loop().time()
+        stored = owner.whole_status if self._reports_ready else owner.stored_status
+        own, urgent = self._control.own_conditions, self._control.urgent_conditions
+        if not can_wait(stored, status, own=own, urgent=urgent):
+            return 0.0
+        if past.own_owed_since is None:
+            past.own_owed_since = now
+        return past.own_owed_since + OWN_CONDITIONS_S - now
 
     def _with_kstatus(
         self, owner: Owner, status: Document | None, waiting: Reason | None, snapshot: Any

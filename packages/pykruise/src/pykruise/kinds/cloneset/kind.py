@@ -10,6 +10,7 @@ from pykruise.kinds.cloneset.admission import mutating, validate_cloneset
 from pykruise.kinds.cloneset.conversion import CONVERSION
 from pykruise.kinds.cloneset.insight import INSIGHT
 from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
+from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP
 from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, Settings, snapshot
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
@@ -36,6 +37,7 @@ from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import WAITING
 from pykruise.pods.workloads import selects
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -128,6 +130,8 @@ KIND = Kind(
         plan=plan_cloneset,
         failed=status_after,
         standing=standing_of,
+        own_conditions=frozenset({WAITING, SELECTOR_OVERLAP}),
+        urgent_conditions=frozenset({WAITING}),
     ),
     rights=(
         *workload_rights(CLONE_SETS),

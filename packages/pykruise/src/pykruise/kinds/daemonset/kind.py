@@ -35,6 +35,7 @@ from pykruise.plans.wakes import named_after
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.standing import standing_of
 from pykruise.pods.views import FINISHED
+from pykruise.pods.waiting import WAITING
 from pykruise.pods.workloads import selects
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.control import Control
@@ -141,6 +142,8 @@ KIND = Kind(
         plan=plan_daemonset,
         failed=status_after,
         standing=standing_of,
+        own_conditions=frozenset({WAITING}),
+        urgent_conditions=frozenset({WAITING}),
         remember=_note_replaced,
     ),
     rights=(

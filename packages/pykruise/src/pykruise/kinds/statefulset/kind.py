@@ -34,6 +34,7 @@ from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.ordinals import split_name
 from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import WAITING
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE, Views
@@ -141,6 +142,8 @@ KIND = Kind(
         plan=plan_statefulset,
         failed=status_after,
         standing=standing_of,
+        own_conditions=frozenset({WAITING}),
+        urgent_conditions=frozenset({WAITING}),
     ),
     rights=(
         *workload_rights(ADVANCED_STATEFUL_SETS),
