@@ -59,6 +59,9 @@ behind would have them made for ever."""
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause that API servers name when they refuse to create something in a namespace that terminates."""
 
+FAILURES_LOGGED_S = 300.0
+"""How long the log has no further line about writes that fail for the same reason, and are tried again."""
+
 OPTIONAL_AGAIN_S = 30.0
 """When what failed in an optional stage is tried again, unless something happens before."""
 
@@ -128,6 +131,9 @@ class _Past(msgspec.Struct):
     """When objects were made for it, and the version of it that they were made for."""
     was_waiting: bool = False
     """The plan before waited for something."""
+    logged: str = ""
+    logged_at: float = 0.0
+    """The code of the failed write that the log named last, and when."""
     in_terminating: bool = False
     """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
 
@@ -238,7 +244,7 @@ class Reconciler:
         failure = outcome.failure
         if failure is not None and self._control.learn is not None and not failure.is_stale:
             self._control.learn(read, snapshot, [one for one in outcome.failures if not one.is_stale])
-            _log_failures(owner, outcome)
+            self._log_failures(owner, outcome)
             return 0.0
         if outcome.failure is not None and _is_in_terminating(owner, outcome.failure):
             # The end of the owner, or of what it owns, wakes the key; trying again before would change nothing.
@@ -271,6 +277,23 @@ class Reconciler:
                 del known[other]
             known[same] = now
         self._record(owner, note, count)
+
+    def _log_failures(self, owner: Owner, outcome: Outcome) -> None:
+        """A line, unless the last one was about a failure of the same kind and written a short while ago."""
+        assert outcome.failure is not None
+        past, now = self._past_of(owner), asyncio.get_running_loop().time()
+        code = outcome.failure.reason.code
+        is_known = code == past.logged and now - past.logged_at < FAILURES_LOGGED_S
+        if not is_known:
+            past.logged, past.logged_at = code, now
+        _log.log(
+            logging.DEBUG if is_known else logging.WARNING,
+            "%s %s: %d writes failed, the first: %s",
+            owner.resource.kind,
+            owner.key,
+            len(outcome.failures),
+            outcome.failure.error,
+        )
 
     async def _insist_on(self, owner: Owner) -> None:
         """Look at the live owner. Raises ConflictError when it is not there any more, or another one is."""
@@ -450,16 +473,6 @@ def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> N
                 "duration_s": round(duration_s, 4),
             }
         },
-    )
-
-
-def _log_failures(owner: Owner, outcome: Outcome) -> None:
-    _log.warning(
-        "%s %s: %d writes failed, the first: %s",
-        owner.resource.kind,
-        owner.key,
-        len(outcome.failures),
-        outcome.failure.error if outcome.failure is not None else "",
     )
 
 

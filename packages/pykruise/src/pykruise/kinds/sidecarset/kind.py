@@ -9,6 +9,7 @@ from typing import Final
 from pykruise.kinds.sidecarset.admission import mutate_sidecarset, validating
 from pykruise.kinds.sidecarset.conversion import CONVERSION
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.kinds.sidecarset.refusals import learn
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
@@ -97,6 +98,7 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.sidecarset,
         plan=plan_sidecarset,
+        learn=learn,
         standing=standing_of,
         is_generation_in_conditions=True,
     ),

@@ -21,9 +21,10 @@ from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.runtime.read import Read
+from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
 
-__all__ = ["SIDECAR_SET_VIEWS", "Settings", "Snapshot", "snapshot"]
+__all__ = ["SIDECAR_SET_VIEWS", "Refusal", "Refusals", "Settings", "Snapshot", "snapshot"]
 
 SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](resource=SIDECAR_SETS, projector=lambda: project_sidecarset)
 
@@ -37,6 +38,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Any annotation of pods may be patched."""
 
 
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A write that was refused when it was tried last."""
+
+    reason: Reason
+    about: str
+    """The pod that was to be written to, or what else."""
+    tries: int
+    """In a row, without a pod that was upgraded between them."""
+    again_at: Instant
+    generation: int
+    updated: int
+    """How many pods had the newest sidecars then."""
+
+
+class Refusals(msgspec.Struct):
+    """What is remembered of a SidecarSet (refusals.py)."""
+
+    last: Refusal | None = None
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The world of one SidecarSet at one instant."""
 
@@ -47,6 +68,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Its own, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
     """Further revisions whose names could be in the way, by name."""
+    refusal: Refusal | None = None
+    """Until its time nothing is written."""
     now: Instant
     settings: Settings = Settings()
 
@@ -73,9 +96,17 @@ async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
         pods=sorted(managed, key=lambda one: (one.pod.namespace, one.pod.name)),
         revisions=sorted_revisions(own),
         other_revisions=others,
+        refusal=_refusal(view, read),
         now=read.now(),
         settings=read.settings,
     )
+
+
+def _refusal(view: SidecarSetView, read: Read[Settings]) -> Refusal | None:
+    """The last one, while its time to wait lasts and the spec is the same."""
+    last = read.memory(Refusals).last
+    is_held = last is not None and last.generation == view.generation and last.again_at > read.now()
+    return last if is_held else None
 
 
 def _labels_of(name: str, view: SidecarSetView, read: Read[Settings]) -> Mapping[str, str] | None:
