@@ -14,7 +14,7 @@ from pykruise.kube.node_agent.rights import SECRET_RIGHTS, rights_of_agent
 from pykruise.manager.roles import role_of
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
-__all__ = ["DAEMON", "DAEMON_LABELS", "HEALTH_PORT", "daemon_manifests", "daemon_roles"]
+__all__ = ["DAEMON", "DAEMON_LABELS", "HEALTH_PORT", "daemon_account", "daemon_manifests", "daemon_roles"]
 
 DAEMON: Final = "kruise-daemon"
 DAEMON_LABELS: Final = {"control-plane": "daemon"}
@@ -28,14 +28,21 @@ def daemon_manifests(
     if not gates["KruiseDaemon"]:
         return []
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": DAEMON, "namespace": namespace},
-        },
-        *daemon_roles(gates, namespace=namespace),
+        *daemon_account(gates, namespace=namespace),
         _daemon_set(namespace, image, feature_gates, verbosity, socket_location),
     ]
+
+
+def daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
+    """The agents' account and what it may do: they need it wherever managers run."""
+    if not gates["KruiseDaemon"]:
+        return []
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": DAEMON, "namespace": namespace},
+    }
+    return [account, *daemon_roles(gates, namespace=namespace)]
 
 
 def daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:
