@@ -33,6 +33,7 @@ class Code(StrEnum):
     NO_WEBHOOK = "NoWebhook"
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
+    LIMIT_IS_ZERO = "LimitIsZero"
     # writes that the API server refuses
     QUOTA = WriteFault.QUOTA.value
     WEBHOOK = WriteFault.WEBHOOK.value
@@ -166,6 +167,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.NO_WEBHOOK: Meaning("API servers do not ask the webhooks", _INSTALL),
     Code.INJECTION_FAILS: Meaning("new pods are refused, since their sidecars cannot be put in", _CORRECT),
     Code.PATCH: Meaning("the patch of a subset makes invalid pods of the workload", "correct the patch"),
+    Code.LIMIT_IS_ZERO: Meaning(
+        "a limit of the spec is 0 or below: nothing is done that it limits", "raise the field that is named"
+    ),
     Code.QUOTA: Meaning("a ResourceQuota refuses a write", "raise the ResourceQuota, or free some of it"),
     Code.WEBHOOK: Meaning("an admission webhook refuses a write", _REFUSING),
     Code.POLICY: Meaning("an admission policy refuses a write", _REFUSING),

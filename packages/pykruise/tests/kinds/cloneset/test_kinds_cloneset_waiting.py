@@ -10,6 +10,7 @@ from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.clock import format_time
 from pykruise.pods import keys
 from pykruise.pods.pod_blockers import LOOKED_AT
+from pykruise.pods.reasons import Code
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, names, revision, template
 from support.plan_views import condition
 
@@ -291,3 +292,21 @@ def test_the_label_of_a_container_that_waits_for_another_image_names_the_wanted_
     assert found is not None
     assert "nginx:wrong" in found["message"]
     assert keys.IN_PLACE_READY not in found["message"]
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(cloneset(3, old=3, max_unavailable=0, max_surge=0), id="to be updated"),
+        pytest.param(cloneset(3, max_unavailable=0, max_surge=0).marked("a"), id="to be deleted"),
+    ],
+)
+def test_where_no_pod_that_serves_may_go_the_limit_is_named(world: CloneSetBuilder) -> None:
+    """It is stored so by a CloneSet without replicas that is scaled up later."""
+    plan = plan_cloneset(world.snapshot())
+    assert plan.waiting is not None
+    assert (plan.waiting.code, plan.waiting.remedy) == (
+        Code.LIMIT_IS_ZERO,
+        "raise spec.updateStrategy.rollingUpdate.maxUnavailable",
+    )
+    assert {why.code for why in plan.skipped.values()} == {Code.LIMIT_IS_ZERO}

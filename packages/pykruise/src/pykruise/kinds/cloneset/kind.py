@@ -32,6 +32,7 @@ from pykruise.plans.views import (
     REVISION_VIEWS,
 )
 from pykruise.plans.wakes import named_after
+from pykruise.pods.amounts import Amount
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
@@ -110,6 +111,24 @@ KIND = Kind(
     versions=two_versions(CloneSet, CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
     short_names=("clone",),
     conversion=CONVERSION,
+    amounts=(
+        Amount(
+            path=("spec", "scaleStrategy", "maxUnavailable"), stops="no pod is created", takes_negative=True
+        ),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "partition"), takes_negative=True),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxSurge"), takes_negative=True),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"), takes_negative=True),
+        Amount(
+            path=(
+                "spec",
+                "updateStrategy",
+                "rollingUpdate",
+                "inPlaceUpdateStrategy",
+                "imagePreDownloadParallelism",
+            ),
+            stops="no image is pulled ahead",
+        ),
+    ),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),

@@ -9,7 +9,9 @@ needs a person comes first, then what the spec itself holds back, then what goes
 
 from collections.abc import Mapping
 
+from pykruise.kinds.cloneset.limits import SCALE_LIMIT, UPDATE_LIMIT, allows_none
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
+from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.pod_blockers import blockers_of
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
@@ -57,10 +59,12 @@ def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     going = list(ws.marked(Mark.TO_DELETE | Mark.PRE_DELETING))
     if going or numbers.remove > 0:
         reasons = (skipped.get(pod.name) for pod in ws.pods)
-        held = any(one is not None and one.code == Code.BUDGET for one in reasons)
+        held = any(one is not None and one.code in (Code.BUDGET, Code.LIMIT_IS_ZERO) for one in reasons)
         message = f"{len(going) or numbers.remove} pods are to be deleted"
         if not held:
             return Reason(Code.DELETING, message)
+        if allows_none(ws.limits):
+            return limit_is_zero(UPDATE_LIMIT, f"{message}, and none that serves is")
         remedy = "wait until more pods are available, or see what keeps them from it"
         return Reason(Code.MAX_UNAVAILABLE, f"{message}: maxUnavailable is used up", remedy)
     return None
@@ -69,6 +73,8 @@ def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
 def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, now: int) -> Reason:
     if now == 0:
         limit = ws.limits.scale_max_unavailable
+        if limit == 0:
+            return limit_is_zero(SCALE_LIMIT, f"{missing} pods are missing, and none is created")
         return Reason(
             Code.SCALE_UP_LIMITED,
             f"{missing} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
@@ -100,6 +106,8 @@ def _of_updates(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason:
             "lower spec.updateStrategy.rollingUpdate.partition to go on",
         )
     if old and all(pod.name in skipped for pod in old):
+        if allows_none(ws.limits) and any(skipped[pod.name].code == Code.LIMIT_IS_ZERO for pod in old):
+            return limit_is_zero(UPDATE_LIMIT, f"{count}, and none that serves is updated")
         name = min(pod.name for pod in old)
         return Reason(
             Code.UPDATE_HELD,

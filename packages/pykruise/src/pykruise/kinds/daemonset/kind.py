@@ -32,6 +32,7 @@ from pykruise.plans.kind import AGE, POD_TEMPLATE, Kind, two_versions, workload_
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.plans.wakes import named_after
+from pykruise.pods.amounts import Amount
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.standing import standing_of
 from pykruise.pods.views import FINISHED
@@ -129,6 +130,12 @@ KIND = Kind(
     versions=two_versions(DaemonSet, DaemonSetV1Alpha1, columns=_COLUMNS),
     short_names=("daemon", "ads"),
     conversion=CONVERSION,
+    amounts=(
+        Amount(path=("spec", "burstReplicas"), least=1),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "partition")),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxSurge")),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")),
+    ),
     settings=Settings,
     reviews=Reviews(mutating=lambda *_: mutate_daemonset, validating=lambda *_: validate_daemonset),
     control=Control(

@@ -19,6 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.image_references import ImageName
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
+from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.fan_out import Decision, Hold, Policy, Run, State, Target, fan_out
 from pykruise.pods.image_api import ImagePullJobSpec, ImagePullJobStatus
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
@@ -41,7 +42,7 @@ fast the nodes are. They go at once with a job that is deleted."""
 _WARN_AGAIN_S: Final = 600.0
 
 _HOLDS: Final = {
-    Hold.PAUSED: Reason(Code.PAUSED, "parallelism is 0", "raise spec.parallelism"),
+    Hold.ZERO: limit_is_zero("spec.parallelism", "no node is asked"),
     Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
     Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
 }
@@ -245,17 +246,13 @@ def _document(status: ImagePullJobStatus) -> Document:
 # ── reasons ──────────────────────────────────────────────────────────────────
 
 
-def _held(hold: Hold, policy: Policy) -> Reason:
-    return _HOLDS[Hold.PAUSED if policy.parallelism == 0 else hold]
-
-
 def _waiting(policy: Policy, decision: Decision) -> Reason | None:
     if decision.counts.wanted == 0:
         return Reason(Code.NO_NODE_IMAGE, "no node is selected; the job waits for one")
     if decision.counts.active or decision.start:
         return Reason(Code.IMAGE_PULLING, _pulled_by(decision.counts.active + len(decision.start)))
     if decision.waiting:
-        return _held(next(iter(decision.waiting.values())), policy)
+        return _HOLDS[next(iter(decision.waiting.values()))]
     return None
 
 
@@ -270,7 +267,7 @@ def _skipped(
     for node, target in zip(snapshot.nodes, targets, strict=True):
         hold = decision.waiting.get(target.name)
         if hold is not None:
-            yield target.name, _held(hold, policy)
+            yield target.name, _HOLDS[hold]
         elif target.state is State.ACTIVE:
             yield target.name, _pulling(node, image)
         elif target.state is State.FAILED:

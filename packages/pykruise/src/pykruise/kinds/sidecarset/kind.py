@@ -23,6 +23,7 @@ from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
+from pykruise.pods.amounts import Amount
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.standing import standing_of
@@ -81,6 +82,10 @@ KIND = Kind(
     resource=SIDECAR_SETS,
     versions=two_versions(SidecarSet, SidecarSetV1Alpha1, columns=_COLUMNS),
     conversion=CONVERSION,
+    amounts=(
+        Amount(path=("spec", "updateStrategy", "maxUnavailable"), stops="no pod that serves is upgraded"),
+        Amount(path=("spec", "updateStrategy", "partition")),
+    ),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda *_: mutate_sidecarset,

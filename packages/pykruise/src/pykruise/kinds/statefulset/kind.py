@@ -29,6 +29,7 @@ from pykruise.plans.kind import AGE, POD_TEMPLATE, Kind, two_versions, workload_
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after
+from pykruise.pods.amounts import Amount
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.ordinals import split_name
@@ -123,6 +124,20 @@ KIND = Kind(
     versions=two_versions(StatefulSet, StatefulSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
     short_names=("sts", "asts"),
     conversion=CONVERSION,
+    amounts=(
+        Amount(path=("spec", "scaleStrategy", "maxUnavailable"), takes_zero=False),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"), takes_zero=False),
+        Amount(
+            path=(
+                "spec",
+                "updateStrategy",
+                "rollingUpdate",
+                "inPlaceUpdateStrategy",
+                "imagePreDownloadParallelism",
+            ),
+            is_used=False,
+        ),
+    ),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),

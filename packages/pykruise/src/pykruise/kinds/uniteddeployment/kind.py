@@ -24,6 +24,7 @@ from pykruise.kube.resources import REPLICA_SETS
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
+from pykruise.pods.amounts import EACH, Amount
 from pykruise.pods.flat_strategy import FLAT_FIELDS
 from pykruise.pods.standing import standing_of
 from pykruise.runtime.control import Control
@@ -68,6 +69,11 @@ KIND = Kind(
     versions=_versions,
     short_names=("ud",),
     conversion=CONVERSION,
+    amounts=(
+        Amount(path=("spec", "topology", "subsets", EACH, "replicas")),
+        Amount(path=("spec", "topology", "subsets", EACH, "minReplicas")),
+        Amount(path=("spec", "topology", "subsets", EACH, "maxReplicas")),
+    ),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings),
