@@ -18,7 +18,7 @@ from pykruise.kube.admission import AdmissionAnswer, ReviewRule
 from pykruise.kube.documents import deep_copy
 from pykruise.plans.kind import Kind
 from pykruise.pods.amounts import EACH, Amount
-from support.reviews import at_once, request
+from support.reviews import after_both
 from support.sources import ROOT
 from support.yaml_documents import yaml_documents
 
@@ -76,13 +76,7 @@ def rules() -> tuple[ReviewRule, ...]:
 
 def reviewed(kind: Kind, doc: Document) -> AdmissionAnswer:
     """What both reviews make of its creation."""
-    asked = doc
-    answer = AdmissionAnswer()
-    for rule in rules():
-        if any(kind.resource.plural in one.resources for one in rule.rules):
-            answer = at_once(rule.reviewer, request(kind.resource, asked))
-            asked = answer.object or asked
-    return answer
+    return after_both(rules(), kind.resource, doc)
 
 
 def example(kind: Kind) -> Document:

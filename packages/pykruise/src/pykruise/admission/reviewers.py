@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from pykruise.admission.amounts import with_amount_warnings
+from pykruise.admission.advice import with_advice
 from pykruise.admission.feature_gates import behind_gates
 from pykruise.admission.hub_version import in_hub_version
 from pykruise.admission.match_conditions import Announce, announced
@@ -259,7 +259,7 @@ class _Reviewed:
 
         def reviewer(around: _Around) -> Reviewer:
             found: Reviewer = make(self._settings, around.lookups) if make is not None else allow
-            found = with_amount_warnings(found, self.kind.amounts)
+            found = with_advice(found, self.kind, self._settings)
             if reviews.announces is not None:
                 found = announced(found, around.announce, *reviews.announces)
             found = behind_gates(self.kind, gates, found)

@@ -1,6 +1,6 @@
 """Fields that limit how much is done at once: their bounds, and what stands still while a limit is 0.
 
-KIND.amounts ──▶ admission/amounts.py ──▶ warnings beside an answer that allows the write
+KIND.amounts ──▶ admission/advice.py ──▶ warnings beside an answer that allows the write
              ──▶ tests: every int-or-percent field of a definition is in the table, and admission keeps to it
 
 Pure. OpenKruise accepts some limits below which nothing is ever done (`maxUnavailable: 0`, `-1`). They are accepted

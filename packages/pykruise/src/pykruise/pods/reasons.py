@@ -39,6 +39,7 @@ class Code(StrEnum):
     WEBHOOK = WriteFault.WEBHOOK.value
     POLICY = WriteFault.POLICY.value
     FORBIDDEN = WriteFault.FORBIDDEN.value
+    NAME_TOO_LONG = WriteFault.NAME_TOO_LONG.value
     WRITE_FAILED = WriteFault.WRITE_FAILED.value
     # a pod that stays as it is until a person does something
     NODE_LOST = "NodeLost"
@@ -174,6 +175,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.WEBHOOK: Meaning("an admission webhook refuses a write", _REFUSING),
     Code.POLICY: Meaning("an admission policy refuses a write", _REFUSING),
     Code.FORBIDDEN: Meaning("the manager lacks a right", "give it the right (pykruise doctor names it)"),
+    Code.NAME_TOO_LONG: Meaning(
+        "what is named after the object would have too long a name or label",
+        "delete it, and create it by a shorter name",
+    ),
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "see what it says"),
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
     Code.NODE_NOT_READY: Meaning("a pod's node is not ready", "bring the node back, or delete it"),
@@ -348,7 +353,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
 _ORDER: Final = {code: number for number, code in enumerate(Code)}
 
 NOT_WRITTEN: Final = frozenset(
-    {Code.NO_MANAGER, Code.QUOTA, Code.WEBHOOK, Code.POLICY, Code.FORBIDDEN, Code.WRITE_FAILED}
+    {
+        *(Code.NO_MANAGER, Code.QUOTA, Code.WEBHOOK, Code.POLICY, Code.FORBIDDEN, Code.NAME_TOO_LONG),
+        Code.WRITE_FAILED,
+    }
 )
 """What is planned does not come about."""
 

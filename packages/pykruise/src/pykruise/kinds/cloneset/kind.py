@@ -3,7 +3,7 @@
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pykruise.kinds.cloneset.admission import mutating, validate_cloneset
@@ -18,6 +18,7 @@ from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
 from pykruise.kinds.cloneset.wakes import follow_overlaps, matters
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths
+from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
@@ -34,7 +35,8 @@ from pykruise.plans.views import (
 from pykruise.plans.wakes import named_after
 from pykruise.pods.amounts import Amount
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.pods.claims import ClaimView
+from pykruise.pods.claims import ClaimView, template_name
+from pykruise.pods.derived_names import HASH, LONGEST_LABEL, LONGEST_NAME, RANDOM_END, DerivedName
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
@@ -106,6 +108,11 @@ def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Ite
                 yield cloneset.key
 
 
+def _claim_names(doc: Mapping[str, Any], _: Settings) -> Iterator[str]:
+    for one in get_path(doc, "spec", "volumeClaimTemplates", default=()):
+        yield f"{template_name(one)}-{doc['metadata']['name']}{RANDOM_END}"
+
+
 KIND = Kind(
     resource=CLONE_SETS,
     versions=two_versions(CloneSet, CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
@@ -128,6 +135,19 @@ KIND = Kind(
             ),
             stops="no image is pulled ahead",
         ),
+    ),
+    derived=(
+        DerivedName(
+            what="the label controller-revision-hash of its pods",
+            longest=LONGEST_LABEL,
+            of=lambda doc, settings: () if settings.short_hash else (f"{doc['metadata']['name']}{HASH}",),
+        ),
+        DerivedName(
+            what="the name of a pod",
+            longest=LONGEST_NAME,
+            of=lambda doc, _: (f"{doc['metadata']['name']}{RANDOM_END}",),
+        ),
+        DerivedName(what="the name of a pod's PVC", longest=LONGEST_NAME, of=_claim_names),
     ),
     settings=Settings,
     reviews=Reviews(

@@ -20,6 +20,7 @@ from pykruise.kinds.statefulset.snapshot import (
 )
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
 from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
+from pykruise.kinds.statefulset.validation import last_pod_names
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.ids import Key
@@ -31,6 +32,7 @@ from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISIO
 from pykruise.plans.wakes import named_after
 from pykruise.pods.amounts import Amount
 from pykruise.pods.claims import ClaimView
+from pykruise.pods.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.ordinals import split_name
 from pykruise.pods.standing import standing_of
@@ -136,6 +138,18 @@ KIND = Kind(
                 "imagePreDownloadParallelism",
             ),
             is_used=False,
+        ),
+    ),
+    derived=(
+        DerivedName(
+            what="the label controller-revision-hash of its pods",
+            longest=LONGEST_LABEL,
+            of=lambda doc, _: (f"{doc['metadata']['name']}{HASH}",),
+        ),
+        DerivedName(
+            what="the name of its last pod, which is a label and a host name,",
+            longest=LONGEST_LABEL,
+            of=lambda doc, _: last_pod_names(doc),
         ),
     ),
     settings=Settings,
