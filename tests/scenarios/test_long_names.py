@@ -28,7 +28,7 @@ from support.sources import ROOT
 from support.yaml_documents import yaml_documents
 
 EDGES: Final = (1, 39, 40, 41, 46, 47, 48, *range(50, 66), 100, 200, 246, 247, 248, 249, 253)
-"""Lengths around each of the limits that there are; --exhaustive has all."""
+"""Lengths around each of the limits that there are."""
 
 MAKES_PODS: Final = (
     "CloneSet",

@@ -75,7 +75,7 @@ def reviewers(
     SidecarSets, nothing is done to pods. `budgeting` asks and spends PodUnavailableBudgets; `on_prevented` hears
     of pods that one kept. `on_refused` hears of pods that were refused for want of sidecars.
     `announce` is awaited before an object is allowed that means other pods than the stored one. `rng` draws names of
-    pods that need one early. `aside` runs long reviews of kinds.
+    pods that need one early. `aside` runs long reviews of kinds. `clock`: theirs too, in place of that of `lookups`.
     """
     settings = settings or AdmissionSettings()
     of_kind = kind_settings or partial(_by_gates, settings.gates)
@@ -86,6 +86,8 @@ def reviewers(
         lookups = msgspec.structs.replace(
             lookups, readers={"workloadspread": spreading.reader, **lookups.readers}
         )
+    if clock is not system_clock:
+        lookups = msgspec.structs.replace(lookups, clock=clock)
     if budgeting is not None:
         lookups = msgspec.structs.replace(
             lookups, readers={"podunavailablebudget": budgeting.reader, **lookups.readers}

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob
+from pykruise.kinds.advancedcronjob.changes import scheduled_since, with_change
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
-from pykruise.kube.documents import Document
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import Cause
 from pykruise.pods.template_defaults import DefaultingSettings
 from support.cron_world import TEMPLATES
@@ -490,3 +492,32 @@ def test_what_will_not_work_is_warned_of() -> None:
 )
 def test_jobs_that_never_end_and_have_times_are_warned_of(policy: dict[str, Any], count: int) -> None:
     assert warnings(with_policy(**policy)) == count
+
+
+NOW = parse_time("2026-01-31T10:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schedule": "* * * * *"},
+        {"timeZone": "Etc/UTC"},
+        {"paused": True},
+        {"startingDeadlineSeconds": 60},
+    ],
+    ids=str,
+)
+def test_a_change_of_what_is_due_is_noted_with_its_time_and_another_change_is_not(
+    change: dict[str, Any],
+) -> None:
+    # given
+    stored = cron()
+    changed = {**stored, "spec": {**stored["spec"], **change}}
+    # then
+    first = with_change(changed, stored, now=NOW)
+    assert scheduled_since(annotations_of(first)) == NOW
+    # and it stays when something else changes, and when a writer leaves it out
+    other = {**changed, "spec": {**changed["spec"], "failedJobsHistoryLimit": 7}}
+    assert scheduled_since(annotations_of(with_change(other, first, now=NOW + 60))) == NOW
+    # and a new object has none
+    assert with_change(changed, None, now=NOW) is changed

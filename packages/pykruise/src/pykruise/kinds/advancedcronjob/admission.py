@@ -8,11 +8,14 @@ Both versions are reviewed alike: their fields are the same.
 
 from typing import Final
 
+from pykruise.kinds.advancedcronjob.changes import with_change
 from pykruise.kinds.advancedcronjob.defaults import with_defaults
 from pykruise.kinds.advancedcronjob.snapshot import PARTS, read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
 from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
-from pykruise.kube.admission import Reviewer
+from pykruise.kube.admission import AdmissionRequest, Reviewer
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.documents import Document
 from pykruise.pods.template_defaults import DefaultingSettings
 from pykruise.pods.workload_admission import Reviews
 
@@ -27,11 +30,14 @@ _REVIEWS: Final = Reviews[AdvancedCronJobSpec](
 )
 
 
-def mutating(settings: DefaultingSettings) -> Reviewer:
-    """The mutating review under these settings."""
-    return _REVIEWS.mutating(
-        lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)
-    )
+def mutating(settings: DefaultingSettings, clock: Clock = system_clock) -> Reviewer:
+    """The mutating review under these settings. `clock` says when a schedule has changed."""
+
+    def complete(request: AdmissionRequest, doc: Document) -> Document:
+        found = with_defaults(doc, old=request.old_object, settings=settings)
+        return with_change(found, request.old_object, now=clock())
+
+    return _REVIEWS.mutating(complete)
 
 
 validate_cronjob: Final[Reviewer] = _REVIEWS.validating(

@@ -76,7 +76,10 @@ KIND = Kind(
         ),
     ),
     settings=Settings,
-    reviews=Reviews(mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_cronjob),
+    reviews=Reviews(
+        mutating=lambda settings, lookups: mutating(settings, lookups.clock),
+        validating=lambda *_: validate_cronjob,
+    ),
     control=Control(
         name="advancedcronjob",
         component="advancedcronjob-controller",

@@ -72,10 +72,9 @@ def plan_cronjob(snapshot: Snapshot) -> Plan:
         return kept.waits(_invalid(str(error)), note=_unreadable(error))
     if is_name_too_long(cron.made[1], cron.name, snapshot.now):
         return kept.waits(_NAME_TOO_LONG, note=_UNNAMEABLE)
-    last = last_tick(snapshot)
     found = due(
         schedule,
-        last=cron.created_at if last is None else last,
+        last=begins_at(snapshot),
         now=snapshot.now,
         deadline_s=cron.spec.starting_deadline_seconds,
     )
@@ -95,6 +94,14 @@ def last_tick(snapshot: Snapshot) -> Instant | None:
     """The latest tick that was served, by the status and by what was made; None: none was."""
     ticks = (snapshot.cron.last_schedule_time, snapshot.latest_made)
     return max((tick for tick in ticks if tick is not None), default=None)
+
+
+def begins_at(snapshot: Snapshot) -> Instant:
+    """After which time its times count: the last that was served, its creation, or the change that made the schedule
+    what it is."""
+    last = last_tick(snapshot)
+    served = snapshot.cron.created_at if last is None else last
+    return served if snapshot.changed_at is None else max(served, snapshot.changed_at)
 
 
 def _serve(snapshot: Snapshot, kept: "_Plan", found: Due) -> Plan:
