@@ -17,6 +17,7 @@ from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.views import BY_NAME_PREFIX, BY_SIDECARSET, NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
+from pykruise.plans.workloads import without_ghosts
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromManager, OnGate
@@ -79,7 +80,8 @@ async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
     own: list[RevisionView] = []
     others: dict[str, RevisionView] = {}
     prefix = (read.settings.namespace, view.name[:LONGEST_REVISION_OWNER])
-    for revision in read.by_index(REVISION_VIEWS, BY_NAME_PREFIX, prefix):
+    known = read.by_index(REVISION_VIEWS, BY_NAME_PREFIX, prefix)
+    for revision in await without_ghosts(known, view, read):
         is_own = revision.labels.get(SET_LABEL) == view.name
         if is_own and revision.controller_uid in ("", view.uid):
             own.append(revision)
