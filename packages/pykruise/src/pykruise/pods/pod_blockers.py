@@ -17,7 +17,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["blocker_of", "blockers_of"]
+__all__ = ["blocker_of", "blockers_of", "held_by_finalizers"]
 
 
 LOOKED_AT: Final = 200
@@ -78,6 +78,19 @@ def blockers_of(
     )
     known = [(pod, obstacle) for pod, obstacle in found if obstacle is not None]
     return sorted(known, key=lambda pair: pair[0].name)
+
+
+def held_by_finalizers(pod: PodView) -> Reason | None:
+    """Of a pod that is deleted: which finalizers keep it; None: none does, and it goes by itself."""
+    names = [name for name in pod.finalizers if name != "foregroundDeletion"]
+    if not pod.is_deleting or not names:
+        return None
+    text = ", ".join(names)
+    return Reason(
+        Code.FINALIZER,
+        f"terminates, but finalizer {text} holds it",
+        f"the controller that set {text} has to take it off",
+    )
 
 
 def _of_containers(pod: PodView) -> Reason | None:

@@ -43,7 +43,6 @@ class Code(StrEnum):
     WRITE_FAILED = WriteFault.WRITE_FAILED.value
     # a pod that stays as it is until a person does something
     NODE_LOST = "NodeLost"
-    NODE_NOT_READY = "NodeNotReady"
     NOT_READ = "NotRead"
     FINALIZER = "Finalizer"
     IMAGE_PULL = "ImagePull"
@@ -181,7 +180,6 @@ CODES: Final[Mapping[Code, Meaning]] = {
     ),
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "see what it says"),
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
-    Code.NODE_NOT_READY: Meaning("a pod's node is not ready", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; it is tried again", "see what the API server says"),
     Code.FINALIZER: Meaning(
         "a pod that ends is held by a finalizer", "the controller that set the finalizer takes it off"
