@@ -489,3 +489,22 @@ async def allow(stage: Stage, count: int) -> None:
         resource=POD_UNAVAILABLE_BUDGETS,
         subresource="status",
     )
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}]},
+        {"envFrom": [{"configMapRef": {"name": "db"}}]},
+    ],
+    ids=["a key of a Secret", "a whole ConfigMap"],
+)
+async def test_an_object_that_containers_refer_to_and_that_is_not_there_is_named(
+    stage: Stage, environment: dict[str, Any]
+) -> None:
+    await with_neighbour(stage)
+    doc = cloneset(replicas=2)
+    doc["spec"]["template"]["spec"]["containers"][0] |= environment
+    await stage.create(doc)
+    await says(stage, "Waiting", "ContainerFails", '"db" not found', "create what is missing")
+    await neighbour_works(stage)

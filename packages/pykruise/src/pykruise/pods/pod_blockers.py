@@ -105,6 +105,13 @@ def _of_containers(pod: PodView) -> Reason | None:
                 "correct the image or its pull secret in spec.template, or make it available",
                 one.name,
             )
+        if one.lacks:
+            return Reason(
+                Code.CONTAINER_FAILS,
+                f"container {one.name} cannot be made ({one.waiting}): {one.lacks}",
+                "create what is missing, or correct the reference in spec.template",
+                one.name,
+            )
         if one.waiting in _START_FAILURES:
             return Reason(
                 Code.CONTAINER_FAILS,
