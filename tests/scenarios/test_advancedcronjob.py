@@ -278,3 +278,30 @@ async def test_a_schedule_that_another_manager_served_goes_on_and_serves_nothing
     (first, second) = await stage.until(goes_on)
     assert first["metadata"]["name"] == f"{NAME}-{tick}"
     assert (int(second["metadata"]["name"].rpartition("-")[2]) - tick) % 20 == 0
+
+
+@pytest.mark.virtual_time("minutes of them")
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_schedule_that_becomes_more_frequent_starts_at_its_first_time_after_the_change(
+    stage: Stage, is_restarted: bool
+) -> None:
+    # given a job that is due once a year, ten minutes after it was made
+    await stage.start_manager()
+    await stage.create(cron(JOB, "@yearly"), resource=ADVANCED_CRON_JOBS)
+    await asyncio.sleep(605)
+    # when the schedule is changed, with a manager that sees it or one that starts later
+    if is_restarted:
+        await stage.kill_manager()
+    await stage.merge(NAME, {"spec": {"schedule": "*/5 * * * *"}}, resource=ADVANCED_CRON_JOBS)
+    changed_at = stage.clock()
+    if is_restarted:
+        await asyncio.sleep(10)
+        await stage.start_manager()
+    await asyncio.sleep(60)
+    # then no time before the change is made up for
+    assert await children(stage, JOBS) == []
+    assert await stage.events("MissSchedule") == []
+    # and the first one after it is served
+    first = await stage.until(lambda: children(stage, JOBS))
+    tick = int(first[0]["metadata"]["name"].rpartition("-")[2])
+    assert changed_at < tick <= changed_at + 300

@@ -4,6 +4,7 @@ Objects that admission would refuse are written past it. In every scenario anoth
 the first recovers by itself once it is put right.
 """
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -184,6 +185,30 @@ async def test_a_selector_that_matches_pods_of_other_owners(stage: Stage) -> Non
     assert (await stage.status())["replicas"] == 2
     await says(stage, "SelectorOverlap", "OtherOwners", "spec.selector", "CloneSet web", name="rival")
     await reported(stage, "SelectorOverlap", "CloneSet web")
+
+
+async def test_a_neighbour_with_its_selector_does_not_change_a_cloneset_that_rests(stage: Stage) -> None:
+    """Who read it before updates it without a conflict: the condition comes with the next status, or after a minute"""
+    # given
+    await stage.start_manager()
+    await stage.create(cloneset(replicas=2))
+    await stage.settled(replicas=2)
+    read = await stage.get("web")
+    # when
+    await stage.create(rival())
+
+    async def is_up() -> bool:
+        return (await stage.status("rival")).get("availableReplicas") == 2
+
+    await stage.until(is_up)
+    await asyncio.sleep(5)
+    # then
+    now = await stage.get("web")
+    assert now["metadata"]["resourceVersion"] == read["metadata"]["resourceVersion"]
+    await reported(stage, "SelectorOverlap", "CloneSet web")
+    # and when it is scaled, its status says so at once
+    await stage.scale("web", 3)
+    await says(stage, "SelectorOverlap", "OtherOwners", "spec.selector", "CloneSet rival")
 
 
 async def test_that_no_pods_of_other_owners_match_any_more_is_seen_when_they_go(stage: Stage) -> None:
@@ -464,3 +489,22 @@ async def allow(stage: Stage, count: int) -> None:
         resource=POD_UNAVAILABLE_BUDGETS,
         subresource="status",
     )
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}]},
+        {"envFrom": [{"configMapRef": {"name": "db"}}]},
+    ],
+    ids=["a key of a Secret", "a whole ConfigMap"],
+)
+async def test_an_object_that_containers_refer_to_and_that_is_not_there_is_named(
+    stage: Stage, environment: dict[str, Any]
+) -> None:
+    await with_neighbour(stage)
+    doc = cloneset(replicas=2)
+    doc["spec"]["template"]["spec"]["containers"][0] |= environment
+    await stage.create(doc)
+    await says(stage, "Waiting", "ContainerFails", '"db" not found', "create what is missing")
+    await neighbour_works(stage)

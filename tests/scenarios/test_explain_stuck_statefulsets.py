@@ -64,6 +64,21 @@ async def a_finalizer_holds_a_pod(stage: Stage) -> None:
     await stage.delete("web-0", resource=PODS)
 
 
+async def a_finalizer_holds_a_pod_in_parallel(stage: Stage) -> None:
+    sets = Sets(stage)
+    await stage.start_manager()
+    await sets.create(replicas=3, parallel=True)
+    await sets.settled(replicas=3)
+    await stage.merge("web-1", {"metadata": {"finalizers": ["example.com/backup"]}}, resource=PODS)
+    await stage.delete("web-1", resource=PODS)
+
+
+async def the_first_pod_is_never_ready(stage: Stage) -> None:
+    stage.kubelets.set_rules([Rule(image="nginx:1", never_ready=True)])
+    await stage.start_manager()
+    await Sets(stage).create(replicas=3)
+
+
 async def an_old_claim_does_not_go(stage: Stage) -> None:
     held = {"metadata": {"name": "data-web-0", "finalizers": ["example.com/snapshot"]}}
     await stage.create({**claim_template(), **held}, resource=PERSISTENT_VOLUME_CLAIMS)
@@ -117,7 +132,9 @@ CASES = (
     Stuck(the_deletion_hook_is_not_released, "PreDeleteHook", "waits until the preDelete hook"),
     Stuck(the_update_hook_is_not_released, "InPlaceUpdateHook", "waits until the inPlaceUpdate hook"),
     Stuck(a_finalizer_holds_a_pod, "Finalizer", "example.com/backup"),
-    Stuck(an_old_claim_does_not_go, "Departing", "waits until its old claim data-web-0 is gone"),
+    Stuck(a_finalizer_holds_a_pod_in_parallel, "Finalizer", "example.com/backup"),
+    Stuck(the_first_pod_is_never_ready, "NotReady", "container main runs, but is not ready"),
+    Stuck(an_old_claim_does_not_go, "Claim", "waits until its old claim data-web-0 is gone"),
     Stuck(the_quota_is_used_up, "Quota", "exceeded quota: team", ways=0),
     Stuck(
         revisions_cannot_be_stored,

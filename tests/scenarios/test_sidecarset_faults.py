@@ -15,7 +15,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
-from pykruise.kube.resources import PODS
+from pykruise.kube.resources import EVENTS, PODS
 from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.views import PodView
 from support.faults import (
@@ -266,3 +266,39 @@ def test_watcher_counts_only_new_pods_that_are_down() -> None:
     old = decode(b'{"metadata":{"name":"x"},"spec":{"containers":[{"name":"log","image":"log:1"}]}}')
     assert not _has(old, "log:2")
     assert _has(old, "log:1")
+
+
+@pytest.mark.virtual_time("two minutes of them")
+async def test_upgrades_that_are_refused_are_tried_again_seldom_with_one_event_and_one_line(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    # given a budget that refuses each patch of its pods
+    faulty = FaultyTransport(stage.manager_transport())
+    await bound(stage, sidecarset("log", container("log")))
+    await stage.start_manager(faulty)
+    await stage.create(cloneset(replicas=PODS_OF_ALL))
+    await all_have(stage, "log:1")
+    tries = 0
+
+    def refuse(_: Request) -> Answer:
+        nonlocal tries
+        tries += 1
+        return Answer(403, message="admission webhook denied the request: pub web allows no more")
+
+    faulty.on(patches("/pods/web-"), refuse)
+    caplog.set_level("WARNING")
+    # when its pods change once a second, for as long as a person looks
+    await set_image(stage, container("log", "log:2"))
+    pod = (await stage.pods())[0].name
+    for number in range(120):
+        await stage.merge(pod, {"metadata": {"labels": {"number": str(number)}}}, resource=PODS)
+        await asyncio.sleep(1.0)
+    # then
+    assert tries <= 9
+    listed = [decode(raw) for raw in (await stage.client.list(EVENTS, "default")).items]
+    (event,) = [one for one in listed if one["reason"] == "FailedUpgradeSidecar"]
+    assert event.get("count", 1) == 1
+    assert sum("allows no more" in line for line in caplog.messages) == 1
+    # and when it allows them again they are made
+    faulty.clear()
+    await all_have(stage, "log:2")

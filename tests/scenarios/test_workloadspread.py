@@ -208,7 +208,7 @@ async def test_pods_beyond_what_all_subsets_take_are_left_alone_and_go_first(
 
 @pytest.mark.node
 @kinds(CLONE_SETS)
-async def test_of_pods_that_were_there_before_no_more_are_adopted_than_a_subset_takes(
+async def test_pods_that_were_there_before_are_all_adopted_and_those_beyond_the_maximum_go_first(
     spread: Spread, stage: Stage, resource: Resource
 ) -> None:
     # given as many pods in each zone, which a scheduler sees to
@@ -228,16 +228,21 @@ async def test_of_pods_that_were_there_before_no_more_are_adopted_than_a_subset_
         return await spread.where() == {"a": 3, "b": 3}
 
     await stage.until(run_in_both)
+    await asyncio.sleep(1)  # times of creation are in whole seconds
     # when
     await spread.create(resource, spread.subset("a", 1), spread.subset("b", 1))
+
     # then
-    await stage.until(partial(_surplus_is_alone, stage, pods=6, noted={"a": 1, "b": 1}))
-    assert await spread.status() == {"a": (1, 0), "b": (1, 0)}
-    # when one subset takes another pod
-    await spread.change(spread.subset("a", 1), spread.subset("b", 2))
-    # then one of its zone is adopted
-    await stage.until(partial(_surplus_is_alone, stage, pods=6, noted={"a": 1, "b": 2}))
-    assert await spread.status() == {"a": (1, 0), "b": (2, 0)}
+    async def are_adopted() -> bool:
+        found = Counter((noted_in(pod), pod.deletion_cost) for pod in await stage.pods())
+        return found == {("a", 200): 1, ("a", -100): 2, ("b", 100): 1, ("b", -200): 2}
+
+    await stage.until(are_adopted)
+    assert await spread.status() == {"a": (3, 0), "b": (3, 0)}
+    # when
+    await spread.scale(resource, 2)
+    # then
+    await spread.settled(a=1, b=1)
 
 
 @pytest.mark.node

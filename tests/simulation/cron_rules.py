@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kinds.advancedcronjob.changes import scheduled_since
 from pykruise.kube.clock import parse_time
 from simulation.history import Commit, Reconcile
 from simulation.pods import PodHistory
@@ -50,6 +51,8 @@ class Cron(msgspec.Struct, frozen=True):
     """By how children ended: how many of them stay."""
     last: float | None
     active: frozenset[str]
+    changed: float | None = None
+    """When the spec was changed into what it says of times."""
 
     @property
     def period(self) -> float:
@@ -78,6 +81,7 @@ def read_cron(doc: Any, revision: int) -> Cron:
         kept={"Complete": spec["successfulJobsHistoryLimit"], "Failed": spec["failedJobsHistoryLimit"]},
         last=parse_time(last) if last else None,
         active=frozenset(one["name"] for one in status.get("active") or ()),
+        changed=scheduled_since(meta.get("annotations") or {}),
     )
 
 
@@ -194,6 +198,9 @@ class CronRules:
             yield self._broken(commit, "name", f"{child.name} is for {child.tick}")
         if all(one.is_deleting or one.is_paused for one in crons):
             yield self._broken(commit, "paused", f"{child.name} is made, and it is paused or goes")
+        if crons and all(one.changed is not None and child.tick <= one.changed for one in crons):
+            what = f"{child.name} is made for a time before its schedule was what it is"
+            yield self._broken(commit, "change", what)
         known = [one for one in crons if one.last is not None and one.last >= child.tick]
         if len(known) == len(crons):
             yield self._broken(commit, "twice", f"{child.name} is made, and its time was served")
@@ -268,7 +275,7 @@ class CronRules:
             yield Violation("status", f"the last time is {max(served)}, it says {cron.last}", now)
         if cron.is_paused or (cron.last is not None and cron.last > clock):
             return
-        since = cron.created if cron.last is None else cron.last
+        since = max(cron.created if cron.last is None else cron.last, cron.changed or 0.0)
         latest = cron.latest(clock, since=since)
         is_free = cron.concurrency != "Forbid" or not active
         is_late = cron.deadline_s is not None and latest + cron.deadline_s < clock

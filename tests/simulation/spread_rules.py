@@ -45,6 +45,8 @@ class SpreadRules:
         self._is_calm = scene.is_calm
         self._doc: Any = None
         self._made_at = 0.0
+        self._born: dict[str, str] = {}
+        """When pods were created, by uid."""
         self._target: Any = None
         self._replicas: list[tuple[int, int]] = []
         """Those of the workload, by the API server's revision."""
@@ -193,6 +195,8 @@ class SpreadRules:
             self._ended.add(commit.key.name)
             return
         if commit.old is None:
+            metadata = commit.new["metadata"]
+            self._born[metadata["uid"]] = metadata["creationTimestamp"]
             yield from self._on_created(commit)
         elif commit.reconcile is not None:
             yield from self._is_only_marked(commit, commit.old, commit.new)
@@ -245,7 +249,7 @@ class SpreadRules:
         assert commit.reconcile is not None
         subset = json.loads((new["metadata"].get("annotations") or {}).get(NOTE, "{}")).get("subset", "")
         is_noted = NOTE in (old["metadata"].get("annotations") or {})
-        if self._doc is None or not subset or is_noted:
+        if self._doc is None or not subset or is_noted or self._was_before(new["metadata"]["uid"]):
             return
         limits = self._limits(self._doc["spec"], subset)
         like = next(iter(_lists(self._doc)), ALL_VERSIONS)
@@ -262,6 +266,12 @@ class SpreadRules:
         if limits and ANY_NUMBER not in limits and len(there) > max(limits):
             what = f"{new['metadata']['name']} is adopted into {subset}, which takes {max(limits)}: {there}"
             yield self._broken(commit, "subset", what)
+
+    def _was_before(self, uid: str) -> bool:
+        """Whether the pod is older than the WorkloadSpread."""
+        assert self._doc is not None
+        made: str = self._doc["metadata"]["creationTimestamp"]
+        return self._born.get(uid, made) < made
 
     def _broken(self, commit: Commit, rule: str, what: str) -> Violation:
         return Violation(rule, f"{what} (by {commit.sender})", commit.at - self._start)
@@ -321,10 +331,11 @@ class SpreadRules:
         groups: dict[tuple[str, str], list[Version]] = {}
         is_versioned = ALL_VERSIONS not in _lists(self._doc)
         for pod in pods:
-            groups.setdefault((pod.hash if is_versioned else latest, self._subset_of(pod)), []).append(pod)
+            version, subset = pod.hash if is_versioned else latest, self._subset_of(pod)
+            is_full = (version if is_versioned else ALL_VERSIONS) in full
+            if subset or not is_full or self._was_before(pod.uid):  # to what is too much nothing is written
+                groups.setdefault((version, subset), []).append(pod)
         for (version, subset), group in groups.items():
-            if not subset and (version if is_versioned else ALL_VERSIONS) in full:
-                continue  # more than all subsets take: nothing is written to it
             if subset not in subsets:
                 wanted = Counter({-100 * (len(subsets) + 1): len(group)})
             else:

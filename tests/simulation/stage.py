@@ -155,7 +155,11 @@ class Stage:
             collected=(*COLLECTED, *self._resources),
         )
         webhooks = self._webhooks() if self._beside else None
-        rules = webhooks.rules() if webhooks else reviewers(admission_settings(self._kind.gates))
+        rules = (
+            webhooks.rules()
+            if webhooks
+            else reviewers(admission_settings(self._kind.gates), clock=self._clock)
+        )
         cluster = self._new_cluster(settings, rules)
         self._cluster = cluster
         self._client = cluster.client_for("user")

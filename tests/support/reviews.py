@@ -1,13 +1,13 @@
 """AdmissionReviews as an API server posts them, and what it makes of the answers."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 import orjson
 
-from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.patches import apply_json_patch
 from pykruise.kube.resources import Resource
 
@@ -111,3 +111,13 @@ def at_once(reviewer: Reviewer, asked: AdmissionRequest) -> AdmissionAnswer:
         answer: AdmissionAnswer = done.value
         return answer
     raise AssertionError("the review waits")
+
+
+def after_both(rules: Iterable[ReviewRule], resource: Resource, doc: Mapping[str, Any]) -> AdmissionAnswer:
+    """What a creation is answered: the validating review of what the mutating one makes of the object."""
+    asked, answer = doc, AdmissionAnswer()
+    for rule in rules:
+        if any(resource.plural in one.resources and resource.group in one.groups for one in rule.rules):
+            answer = at_once(rule.reviewer, request(resource, asked))
+            asked = answer.object or asked
+    return answer

@@ -7,21 +7,23 @@ later; in virtual time a minute and a half has passed before.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from pykruise.admission.configurations import VALIDATING
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 from pykruise.manager.roles import RBAC
 from pykruise.plans.kind import Kind
+from pykruise.pods.reasons import AT_REST, Code
 from support.scenario import Object, Stage
 
 __all__ = ["Refusal", "Stuck", "named", "used_up_quota"]
@@ -77,7 +79,31 @@ async def named(
         said = text(found, now=stage.clock())
         raise AssertionError(f"{found.cause!r}, {found.verdict!r}, want {cause!r}\n{said}") from error
     assert found is not None
+    await _condition_says_the_same(stage, kind, key, found)
     return found, text(found, now=stage.clock())
+
+
+_NOT_KNOWN_TO_IT: Final = frozenset({Code.NO_MANAGER, Code.NODE_LOST})
+"""That no manager runs says no manager; and only a DaemonSet looks at nodes."""
+_WORDS_OF: Final[Mapping[str, set[str]]] = {
+    Code.REFUSED: {Code.REFUSED, Code.INVALID_SPEC, Code.SELECTOR_CHANGED, Code.SELECTING_ALL},
+    Code.BROKEN_UPDATE: {Code.BROKEN_UPDATE, Code.BROKEN_UPDATE_STATE},
+}
+"""Codes that say the same: `explain` of all of a kind, the condition of the one."""
+
+
+async def _condition_says_the_same(stage: Stage, kind: Kind, key: Key, found: Explanation) -> None:
+    """Where `explain` names a remedy first, the object's own conditions have that code."""
+    first = next(iter(found.waits), None)
+    if kind.control is None or kind.control.standing is None or first is None or not first.remedy:
+        return
+    if found.cause in AT_REST or found.cause in _NOT_KNOWN_TO_IT:
+        return
+    document = decode(await stage.client.get(kind.resource, key.namespace, key.name))
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    codes = {one["type"]: one.get("reason") for one in conditions if one["status"] == "True"}
+    said = _WORDS_OF.get(found.cause, {found.cause})
+    assert said & set(codes.values()), f"{found.cause} is not in {codes}: {conditions}"
 
 
 # ── refusals by real API servers ─────────────────────────────────────────────

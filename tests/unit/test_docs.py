@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pykruise.kinds.gates import all_gates
 from support.sources import ROOT, SOURCES
 
 PAGES = [
@@ -78,3 +79,17 @@ def test_answers_of_where_is_what_name_the_file_that_they_link_to() -> None:
         links = re.findall(r"\[([^\]]+)\]\(([^)]+)\)", row)
         assert links, row
         assert [name for name, link in links if not link.endswith(f"/{name}")] == []
+
+
+_SAYS_ONLY = ("gates.py", "differences.py")
+"""Sources that name a gate without doing anything for it."""
+
+
+def test_operations_names_exactly_the_gates_without_an_effect() -> None:
+    code = "\n".join(
+        path.read_text("utf-8") for path in ROOT.glob("packages/*/src/**/*.py") if path.name not in _SAYS_ONLY
+    )
+    idle = {gate for gate in all_gates() if f'"{gate}"' not in code}
+    page = (ROOT / "docs" / "operations.md").read_text("utf-8")
+    part = page.split("## Feature gates")[1].split("\n## ")[0]
+    assert set(re.findall(r"`(\w+)`", part)) & set(all_gates()) == idle

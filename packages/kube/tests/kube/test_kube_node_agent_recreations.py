@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
+import pytest
+
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.node_agent.recreations import (
-    WAITS,
     OnNode,
     advance,
     after_failed_stop,
@@ -46,8 +48,7 @@ def new(name: str, *, age_s: float = 10.0) -> OnNode:
 
 
 def state(name: str, phase: str, **more: Any) -> dict[str, Any]:
-    waits = {"message": WAITS} if phase == "Recreating" else {}
-    return {"name": name, "phase": phase, **waits, **more}
+    return {"name": name, "phase": phase, **more}
 
 
 def test_states_are_written_before_anything_is_stopped() -> None:
@@ -132,3 +133,26 @@ def test_a_container_that_cannot_be_stopped_has_failed_and_says_why() -> None:
     turn = advance(request("a", states=[state("a", "Pending")]), {"a": old("a")}, NOW)
     failed = after_failed_stop(turn, "the runtime is gone")
     assert (failed.stop, failed.states) == ("", [state("a", "Failed", message="the runtime is gone")])
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+@pytest.mark.parametrize("phase", ["Pending", "Recreating"])
+@pytest.mark.parametrize(
+    "container",
+    [
+        old("a"),
+        new("a"),
+        msgspec.structs.replace(old("a"), is_running=False),
+        msgspec.structs.replace(new("a"), is_running=False),
+    ],
+    ids=["old", "new", "old and ended", "new and ended"],
+)
+@pytest.mark.parametrize("ready", [(), ("a",)], ids=["unready", "ready"])
+@pytest.mark.parametrize("strategy", [{}, {"forceRecreate": True}, {"minStartedSeconds": 30}], ids=str)
+def test_a_state_has_a_message_only_for_a_container_that_is_not_found_and_a_stop_that_failed(
+    phase: str, is_killed: bool, container: OnNode, ready: tuple[str, ...], strategy: dict[str, Any]
+) -> None:
+    """As the agent of OpenKruise writes it: clients compare whole states."""
+    before = state("a", phase, **({"isKilled": True} if is_killed else {}))
+    asked = request("a", states=[before], ready=ready, **strategy)
+    assert all("message" not in one for one in advance(asked, {"a": container}, NOW).states)

@@ -31,7 +31,7 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.read import Memories
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.reconcile import Owner, PlanFailedError, Reconciler, without_creations
-from pykruise.runtime.status import BURST
+from pykruise.runtime.status import BURST, OWN_CONDITIONS_S
 from pykruise.runtime.views import Views
 
 KEY = Key("ns", "web")
@@ -628,3 +628,53 @@ async def test_a_status_that_is_refused_is_tried_again_after_longer_and_longer_w
     assert await take(KEY) is None
     # then
     assert world.stored == {"replicas": 3}
+
+
+OWN = {"own_conditions": frozenset({"Own"}), "urgent_conditions": frozenset[str]()}
+
+
+def owned(replicas: int, message: str = "") -> Plan:
+    conditions = [{"type": "Own", "status": "True", "message": message}] if message else []
+    return Plan(status={"replicas": replicas, "conditions": conditions})
+
+
+async def test_a_condition_that_no_client_knows_is_written_a_minute_later() -> None:
+    # given an object that is as its status says
+    world = World(stored={"replicas": 1, "conditions": []}, plan_now=owned(1, "a rival"))
+    reconcile = turn(world, **OWN)
+    # when only that condition differs
+    assert await reconcile(KEY) == pytest.approx(OWN_CONDITIONS_S)
+    await asyncio.sleep(20)
+    left = await reconcile(KEY)
+    # then nothing is written within the minute
+    assert (world.writes, left) == ([], pytest.approx(OWN_CONDITIONS_S - 20))
+    await asyncio.sleep(left or 0)
+    await reconcile(KEY)
+    assert len(world.writes) == 1
+
+
+async def test_a_condition_that_no_client_knows_goes_with_what_is_written_anyway() -> None:
+    # given
+    world = World(stored={"replicas": 1, "conditions": []}, plan_now=owned(1, "a rival"))
+    reconcile = turn(world, **OWN)
+    await reconcile(KEY)
+    # when
+    world.plan_now = owned(2, "a rival")
+    await reconcile(KEY)
+    # then
+    assert world.stored == world.plan_now.status
+
+
+async def test_the_minute_begins_again_when_there_was_nothing_to_write_meanwhile() -> None:
+    # given
+    world = World(stored={"replicas": 1, "conditions": []})
+    reconcile = turn(world, **OWN)
+    for plan in (owned(1, "a rival"), Plan()):
+        world.plan_now = plan
+        await reconcile(KEY)
+        await asyncio.sleep(59)
+    # when
+    world.plan_now = owned(1, "a rival")
+    # then
+    assert await reconcile(KEY) == pytest.approx(OWN_CONDITIONS_S)
+    assert world.writes == []

@@ -1,8 +1,12 @@
 """Status writes: only what differs, and not too often."""
 
+from typing import Any
+
+import pytest
+
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.ids import Key
-from pykruise.runtime.status import StatusPace, status_patch
+from pykruise.runtime.status import StatusPace, can_wait, status_patch
 
 KEY = Key("ns", "web")
 
@@ -75,3 +79,30 @@ def test_a_status_with_several_writers_is_written_over_what_was_looked_at() -> N
     patch = status_patch(CLONE_SETS, KEY, uid="u", stored={}, wanted={"replicas": 1}, resource_version="42")
     assert patch is not None
     assert patch.resource_version == "42"
+
+
+def conditions(**reasons: str) -> dict[str, Any]:
+    return {
+        "replicas": 1,
+        "conditions": [
+            {"type": name, "status": "True", "reason": reason, "message": f"about {reason}"}
+            for name, reason in reasons.items()
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "waits"),
+    [
+        (conditions(Failed="a", Own="b", Alarm="c"), True),
+        (conditions(Failed="a", Alarm="c"), True),
+        (conditions(Failed="a", Own="b", Alarm="d"), False),
+        (conditions(Failed="b", Own="b", Alarm="c"), False),
+        ({**conditions(Failed="a", Own="b", Alarm="c"), "replicas": 2}, False),
+    ],
+    ids=["its reason", "it goes", "a reason people act on", "one that clients know", "a counter"],
+)
+def test_what_no_client_knows_can_wait(wanted: dict[str, Any], waits: bool) -> None:
+    stored = conditions(Failed="a", Own="a", Alarm="c")
+    assert can_wait(stored, wanted, own={"Own", "Alarm"}, urgent={"Alarm"}) is waits
+    assert not can_wait(stored, wanted, own=(), urgent=())

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from pykruise.agent.flags import parse as parse_agent
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
@@ -150,6 +152,17 @@ def test_for_managers_outside_the_cluster_everything_names_their_address_and_not
         assert "service" not in config, name
     assert not {"Deployment", "Service", "PodDisruptionBudget"} & {kind for kind, _ in names(documents)}
     assert ("ServiceAccount", "kruise-manager") in names(documents)
+
+
+@pytest.mark.parametrize("gates", [Gates(), Gates.of(KruiseDaemon=False)], ids=["agents", "no agents"])
+def test_wherever_managers_run_accounts_and_roles_are_the_same(gates: Gates) -> None:
+    """Agents run on nodes in any case; what may be done follows from the gates alone."""
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+    inside, outside = (
+        [doc for doc in manifests(Installation(gates=gates, webhook_host=host)) if doc["kind"] in kinds]
+        for host in ("", "192.0.2.10")
+    )
+    assert sorted(inside, key=str) == sorted(outside, key=str)
 
 
 def test_one_replica_needs_no_budget() -> None:

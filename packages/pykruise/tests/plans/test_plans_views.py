@@ -17,7 +17,7 @@ from pykruise.plans.views import (
     project_namespace,
 )
 from pykruise.plans.wakes import named_after
-from pykruise.plans.workloads import pull_jobs_of, revisions_around
+from pykruise.plans.workloads import known_revisions_around, pull_jobs_of
 from pykruise.pods import keys
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.pod_decoding import project_pod
@@ -89,7 +89,7 @@ def test_revisions_that_hold_a_name_of_a_workload_are_around_it_whoever_owns_the
     owner: str, name: str, is_found: bool
 ) -> None:
     read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, [revision(name)])})
-    assert [one.name for one in revisions_around(workload(owner), read)] == [name] * is_found
+    assert [one.name for one in known_revisions_around(workload(owner), read)] == [name] * is_found
 
 
 def test_its_own_revisions_and_orphans_are_around_a_workload_each_once() -> None:
@@ -101,7 +101,7 @@ def test_its_own_revisions_and_orphans_are_around_a_workload_each_once() -> None
         revision("db-own"),
     ]
     read = Mirrors({REVISION_VIEWS: Listed(REVISION_VIEWS, found)})
-    names = [one.name for one in revisions_around(workload("web"), read)]
+    names = [one.name for one in known_revisions_around(workload("web"), read)]
     assert sorted(names) == ["db-orphan", "elsewhere-own", "web-orphan", "web-own"]
 
 

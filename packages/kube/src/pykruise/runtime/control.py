@@ -102,6 +102,11 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     is_generation_in_conditions: bool = False
     """Whether its schema has a place for observedGeneration in conditions; Ready, Reconciling and Stalled say it then.
     OpenKruise's schemas have none; kstatus and kubectl read that of the status."""
+    own_conditions: frozenset[str] = frozenset()
+    """Types of conditions that clients of the kind do not know: a status that differs in nothing else is written a
+    minute later, or with the next one. A client that reads an object and updates it gets no conflict from them."""
+    urgent_conditions: frozenset[str] = frozenset()
+    """Those of them that are written at once when they get another reason: people act on it. Other words can wait."""
     is_status_shared: bool = False
     """The status is written only if the object is still as it was seen: others write it too, or a write that arrives
     late would undo what must stay."""

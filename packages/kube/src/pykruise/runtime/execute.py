@@ -56,6 +56,10 @@ MAX_IN_FLIGHT = 32
 FIRST_REPEAT_S = 0.1
 LAST_REPEAT_S = 5.0
 
+LONGEST_LABEL = 63
+LONGEST_NAME = 253
+"""Characters of a label's value, and of an object's name."""
+
 
 class Failure(msgspec.Struct, frozen=True):
     """The write that ended a plan, and how."""
@@ -82,7 +86,30 @@ class Failure(msgspec.Struct, frozen=True):
         action = self.step.action
         text = text.replace(action.key.name, "…") if isinstance(action, Create) else text
         code, remedy = _cause_of(self.error)
+        if isinstance(self.error, InvalidError) and is_named_too_long(action):
+            code, remedy = WriteFault.NAME_TOO_LONG, _SHORTER
         return Reason(code, f"{self.purpose}: {text}", remedy)
+
+
+_SHORTER = (
+    "what is made of it is named after it, and that is too long: delete it, and create it by a shorter name"
+)
+
+
+def is_named_too_long(action: Action) -> bool:
+    """Whether a name, a label or a host name that it writes has more characters than any may have.
+
+    Admission sees to the labels that users write, so such a one is made from the name of its owner.
+    """
+    if isinstance(action, Delete) or not isinstance(action.body, dict):
+        return False
+    body = action.body
+    metadata, spec = body.get("metadata") or {}, body.get("spec") or {}
+    template = (spec.get("template") or {}).get("metadata") or {}
+    labels = [*(metadata.get("labels") or {}).values(), *(template.get("labels") or {}).values()]
+    names = [*labels, spec.get("hostname") or ""]
+    is_long = len(metadata.get("name") or "") > LONGEST_NAME
+    return is_long or any(isinstance(one, str) and len(one) > LONGEST_LABEL for one in names)
 
 
 def _cause_of(error: KubeError) -> tuple[WriteFault, str]:

@@ -23,6 +23,7 @@ class WriteFault(StrEnum):
     WEBHOOK = "Webhook"
     POLICY = "Policy"
     FORBIDDEN = "Forbidden"
+    NAME_TOO_LONG = "NameTooLong"
     WRITE_FAILED = "WriteFailed"
     CHURNING = "Churning"
     """The writes undo each other, and are held back (churn.py)."""

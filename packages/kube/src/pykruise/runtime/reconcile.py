@@ -26,7 +26,15 @@ from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Memories, Mirror, Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.rollouts import RolloutMeter
-from pykruise.runtime.status import A_MOMENT_S, PER_SECOND_BUSY, StatusPace, UnkeptFields, status_patch
+from pykruise.runtime.status import (
+    A_MOMENT_S,
+    OWN_CONDITIONS_S,
+    PER_SECOND_BUSY,
+    StatusPace,
+    UnkeptFields,
+    can_wait,
+    status_patch,
+)
 
 __all__ = [
     "MADE_LATELY_S",
@@ -52,6 +60,9 @@ behind would have them made for ever."""
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 """The cause that API servers name when they refuse to create something in a namespace that terminates."""
+
+FAILURES_LOGGED_S = 300.0
+"""How long the log has no further line about writes that fail for the same reason, and are tried again."""
 
 OPTIONAL_AGAIN_S = 30.0
 """When what failed in an optional stage is tried again, unless something happens before."""
@@ -113,6 +124,8 @@ class _Past(msgspec.Struct):
 
     owed_since: float | None = None
     """Since when a status was to be written that waits for the writes of its plan."""
+    own_owed_since: float | None = None
+    """Since when a status waits that differs only in conditions that no client knows."""
     notes: dict[tuple[str, str, str], float] = {}
     """Events that are not to be repeated so soon, and when they were recorded."""
     made_at: float = -MADE_LATELY_S
@@ -122,6 +135,9 @@ class _Past(msgspec.Struct):
     """The plan before waited for something."""
     is_status_refused: bool = False
     """Its status could not be written. It is tried again as failures are, which wait longer each time."""
+    logged: str = ""
+    logged_at: float = 0.0
+    """The code of the failed write that the log named last, and when."""
     in_terminating: bool = False
     """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
 
@@ -254,7 +270,7 @@ class Reconciler:
         failure = outcome.failure
         if failure is not None and self._control.learn is not None and not failure.is_stale:
             self._control.learn(read, snapshot, [one for one in outcome.failures if not one.is_stale])
-            _log_failures(owner, outcome)
+            self._log_failures(owner, outcome)
             return 0.0
         if outcome.failure is not None and _is_in_terminating(owner, outcome.failure):
             # The end of the owner, or of what it owns, wakes the key; trying again before would change nothing.
@@ -287,6 +303,23 @@ class Reconciler:
                 del known[other]
             known[same] = now
         self._record(owner, note, count)
+
+    def _log_failures(self, owner: Owner, outcome: Outcome) -> None:
+        """A line, unless the last one was about a failure of the same kind and written a short while ago."""
+        assert outcome.failure is not None
+        past, now = self._past_of(owner), asyncio.get_running_loop().time()
+        code = outcome.failure.reason.code
+        is_known = code == past.logged and now - past.logged_at < FAILURES_LOGGED_S
+        if not is_known:
+            past.logged, past.logged_at = code, now
+        _log.log(
+            logging.DEBUG if is_known else logging.WARNING,
+            "%s %s: %d writes failed, the first: %s",
+            owner.resource.kind,
+            owner.key,
+            len(outcome.failures),
+            outcome.failure.error,
+        )
 
     async def _insist_on(self, owner: Owner) -> None:
         """Look at the live owner. Raises ConflictError when it is not there any more, or another one is."""
@@ -364,6 +397,7 @@ class Reconciler:
         """Write the status when it differs and its turn has come."""
         self._past_of(owner).owed_since = None
         if status is None:
+            self._past_of(owner).own_owed_since = None
             return _Report()
         now = asyncio.get_running_loop().time()
         wanted = self._unkept.without(status, now=now)
@@ -376,12 +410,17 @@ class Reconciler:
             resource_version=owner.resource_version if owner.is_guarded else "",
         )
         if patch is None:
+            self._past_of(owner).own_owed_since = None
             return _Report()
+        patience_s = 0.0 if at_once else self._patience_s(owner, status)
+        if patience_s > 0:
+            return _Report(due_in_s=patience_s)
         pace = self._busy_pace if is_busy else self._pace
         wait_s = pace.wait_s(owner.key, now=now)
         past = self._past_of(owner)
         if wait_s > 0 and not at_once and not past.is_status_refused:
             return _Report(due_in_s=wait_s)
+        self._past_of(owner).own_owed_since = None
         outcome = await self._executor_of(owner.key).execute(_alone(patch))
         past.is_status_refused = outcome.failure is not None and not outcome.failure.is_stale
         if outcome.failure is None:
@@ -389,6 +428,17 @@ class Reconciler:
             if self._reports_ready:
                 self._look_for_kstatus(owner)
         return _Report(failure=outcome.failure)
+
+    def _patience_s(self, owner: Owner, status: Document) -> float:
+        """Seconds that the status may wait for something else to be written with it."""
+        past, now = self._past_of(owner), asyncio.get_running_loop().time()
+        stored = owner.whole_status if self._reports_ready else owner.stored_status
+        own, urgent = self._control.own_conditions, self._control.urgent_conditions
+        if not can_wait(stored, status, own=own, urgent=urgent):
+            return 0.0
+        if past.own_owed_since is None:
+            past.own_owed_since = now
+        return past.own_owed_since + OWN_CONDITIONS_S - now
 
     def _with_kstatus(
         self, owner: Owner, status: Document | None, waiting: Reason | None, snapshot: Any
@@ -462,16 +512,6 @@ def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> N
                 "duration_s": round(duration_s, 4),
             }
         },
-    )
-
-
-def _log_failures(owner: Owner, outcome: Outcome) -> None:
-    _log.warning(
-        "%s %s: %d writes failed, the first: %s",
-        owner.resource.kind,
-        owner.key,
-        len(outcome.failures),
-        outcome.failure.error if outcome.failure is not None else "",
     )
 
 

@@ -5,10 +5,11 @@ key ──▶ StatusPace.wait_s() ──▶ now, or in how many seconds
 
 A rollout changes its counters with every pod. Writing each would cost as much as the pods themselves, so while there
 is something else to write the status is written now and then; the status of an object that only waits, or is done,
-at once.
+at once. Conditions that clients of the kind do not know are written beside something else, or a minute later
+(can_wait()): what nobody waits for must not make another one's update conflict.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -23,10 +24,12 @@ from pykruise.runtime.actions import Patch
 __all__ = [
     "A_MOMENT_S",
     "BURST",
+    "OWN_CONDITIONS_S",
     "PER_SECOND",
     "PER_SECOND_BUSY",
     "StatusPace",
     "UnkeptFields",
+    "can_wait",
     "status_patch",
 ]
 
@@ -42,6 +45,29 @@ API servers (20 updates a second)."""
 
 A_MOMENT_S = 0.05
 """How long a status waits for the writes of its own plan, which change it again: they mostly take less."""
+
+OWN_CONDITIONS_S = 60.0
+"""How long a status waits for a further reason to be written when only conditions differ that no client knows."""
+
+
+def can_wait(
+    stored: dict[str, Any], wanted: dict[str, Any], *, own: Collection[str], urgent: Collection[str]
+) -> bool:
+    """Whether the two differ in nothing but conditions of the types `own`; of those that are `urgent` too, in nothing
+    but words."""
+
+    def essence(status: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        rest = {name: value for name, value in status.items() if name != "conditions"}
+        conditions = status.get("conditions") or ()
+        kept = [one for one in conditions if one.get("type") not in own]
+        alarms = [_alarm(one) for one in conditions if one.get("type") in urgent]
+        return rest, [*kept, *alarms]
+
+    return bool(own) and essence(stored) == essence(wanted)
+
+
+def _alarm(condition: Mapping[str, Any]) -> tuple[Any, ...]:
+    return condition.get("type"), condition.get("status"), condition.get("reason")
 
 
 def status_patch(

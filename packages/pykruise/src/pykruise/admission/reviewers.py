@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from pykruise.admission.advice import with_advice
 from pykruise.admission.feature_gates import behind_gates
 from pykruise.admission.hub_version import in_hub_version
 from pykruise.admission.match_conditions import Announce, announced
@@ -74,7 +75,7 @@ def reviewers(
     SidecarSets, nothing is done to pods. `budgeting` asks and spends PodUnavailableBudgets; `on_prevented` hears
     of pods that one kept. `on_refused` hears of pods that were refused for want of sidecars.
     `announce` is awaited before an object is allowed that means other pods than the stored one. `rng` draws names of
-    pods that need one early. `aside` runs long reviews of kinds.
+    pods that need one early. `aside` runs long reviews of kinds. `clock`: theirs too, in place of that of `lookups`.
     """
     settings = settings or AdmissionSettings()
     of_kind = kind_settings or partial(_by_gates, settings.gates)
@@ -85,6 +86,8 @@ def reviewers(
         lookups = msgspec.structs.replace(
             lookups, readers={"workloadspread": spreading.reader, **lookups.readers}
         )
+    if clock is not system_clock:
+        lookups = msgspec.structs.replace(lookups, clock=clock)
     if budgeting is not None:
         lookups = msgspec.structs.replace(
             lookups, readers={"podunavailablebudget": budgeting.reader, **lookups.readers}
@@ -258,6 +261,7 @@ class _Reviewed:
 
         def reviewer(around: _Around) -> Reviewer:
             found: Reviewer = make(self._settings, around.lookups) if make is not None else allow
+            found = with_advice(found, self.kind, self._settings)
             if reviews.announces is not None:
                 found = announced(found, around.announce, *reviews.announces)
             found = behind_gates(self.kind, gates, found)

@@ -571,6 +571,11 @@ _ADVANCED_CRON_JOB: Final = _of(
         "it runs as scheduled",
     ),
     (
+        "a changed schedule, zone or deadline, and the end of a pause, start a job at once for a time before it",
+        "it starts at the first time after the change",
+        "nothing runs at a time that nobody scheduled",
+    ),
+    (
         "without a zone, the time zone of the manager's machine",
         "that of `TZ` in the manager's environment, else UTC",
         "all replicas agree",

@@ -21,6 +21,7 @@ __all__ = [
     "DAEMON_LABELS",
     "HEALTH_PORT",
     "OWN_NODE",
+    "daemon_account",
     "daemon_manifests",
     "daemon_roles",
     "own_node_policy",
@@ -47,15 +48,22 @@ def daemon_manifests(
     if not gates["KruiseDaemon"]:
         return []
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "ServiceAccount",
-            "metadata": {"name": DAEMON, "namespace": namespace},
-        },
-        *daemon_roles(gates, namespace=namespace),
+        *daemon_account(gates, namespace=namespace),
         *own_node_policy(namespace=namespace),
         _daemon_set(namespace, image, feature_gates, verbosity, socket_location),
     ]
+
+
+def daemon_account(gates: Gates, *, namespace: str) -> list[Document]:
+    """The agents' account and what it may do: they need it wherever managers run."""
+    if not gates["KruiseDaemon"]:
+        return []
+    account = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": DAEMON, "namespace": namespace},
+    }
+    return [account, *daemon_roles(gates, namespace=namespace)]
 
 
 def daemon_roles(gates: Gates, *, namespace: str) -> list[Document]:

@@ -19,7 +19,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.kube.version import __version__
-from pykruise.manager.daemon import daemon_manifests
+from pykruise.manager.daemon import daemon_account, daemon_manifests
 from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
@@ -109,10 +109,16 @@ def manifests(wanted: Installation) -> list[Document]:
         },
         *roles(wanted.gates, namespace=wanted.namespace),
         *aggregated_roles(),
-        *([] if wanted.webhook_host else workload(wanted)),
-        *([] if wanted.webhook_host else _daemon(wanted)),
+        *_running(wanted),
         *configurations(reviewers(admission), endpoint),
     ]
+
+
+def _running(wanted: Installation) -> list[Document]:
+    """Managers and agents; of managers outside the cluster nothing, and of the agents what they may do."""
+    if wanted.webhook_host:
+        return daemon_account(wanted.gates, namespace=wanted.namespace)
+    return [*workload(wanted), *_daemon(wanted)]
 
 
 def workload(wanted: Installation) -> list[Document]:

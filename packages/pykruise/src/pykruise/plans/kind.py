@@ -18,6 +18,8 @@ from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.insight import Insight
 from pykruise.plans.review import Reviews
+from pykruise.pods.amounts import Amount
+from pykruise.pods.derived_names import DerivedName
 from pykruise.pods.settings import Gate, NoSettings
 from pykruise.runtime.control import Control
 
@@ -47,6 +49,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     settings: type[msgspec.Struct] = NoSettings
     """A frozen Struct; each field says where its value is from (pods/settings.py)."""
     reviews: Reviews = Reviews()
+    amounts: tuple[Amount, ...] = ()
+    """Its int-or-percent fields, and numbers that are used as such."""
+    derived: tuple[DerivedName, ...] = ()
+    """Names and label values that are made from its name, and that can be too long."""
     control: Control | None = None
     rights: tuple[Right, ...] = ()
     """What its controller does to a cluster, beyond what all do (manager/roles.py)."""

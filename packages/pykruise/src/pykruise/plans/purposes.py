@@ -35,6 +35,7 @@ class Purpose(StrEnum):
     SET_CONDITIONS = "say which pods cannot be upgraded"
     TRUNCATE_REVISIONS = "forget old revisions"
     MARK_PODS = "mark pods"
+    MARK_REQUEST = "note since when it is the turn of the request"
     RESCHEDULE_PODS = "reschedule pods"
     END_SIDECARS = "end sidecars"
     START_CONTAINERS = "let containers start"

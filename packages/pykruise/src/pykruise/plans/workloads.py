@@ -1,22 +1,75 @@
 """What snapshots of all workloads read alike.
 
 view of a workload + Read ──▶ revisions_around(), pull_jobs_of() ──▶ its snapshot
+                                └── a revision of an owner of before, asked of the API server once
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import msgspec
+
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.views import BY_NAME_PREFIX, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.workloads import WorkloadView
-from pykruise.runtime.read import Mirrors
+from pykruise.runtime.read import Mirrors, Read
 
-__all__ = ["pull_jobs_of", "revisions_around"]
+__all__ = ["known_revisions_around", "pull_jobs_of", "revisions_around", "without_ghosts"]
 
 
-def revisions_around(workload: WorkloadView, read: Mirrors) -> list[RevisionView]:
+async def revisions_around(workload: WorkloadView, read: Read[Any]) -> list[RevisionView]:
     """Its own, orphans that could be its own, and those that hold a name it may want."""
+    return await without_ghosts(known_revisions_around(workload, read), workload, read)
+
+
+class _Asked(msgspec.Struct):
+    """What the API server was asked about, for one workload."""
+
+    is_there: dict[str, bool] = {}
+    """By uid of the revision."""
+
+
+async def without_ghosts(
+    revisions: Iterable[RevisionView], workload: WorkloadView, read: Read[Any]
+) -> list[RevisionView]:
+    """Without those of another owner of before, which would be used, and of which the API server says that they are
+    gone.
+
+    A workload that is deleted and made again wants the revision that went with the first. Where the watch holds its
+    DELETED back, the cache has it as long as no other event comes: pods would be of a revision that is not there.
+    """
+    asked = read.memory(_Asked).is_there
+    found: list[RevisionView] = []
+    for revision in revisions:
+        if _may_be_ghost(revision, workload) and revision.uid not in asked:
+            asked[revision.uid] = await _is_there(revision, read)
+        if asked.get(revision.uid, True):
+            found.append(revision)
+    return found
+
+
+def _may_be_ghost(revision: RevisionView, workload: WorkloadView) -> bool:
+    is_of_before = revision.created_at is not None and revision.created_at <= workload.created_at
+    wanted = workload.candidate
+    is_wanted = wanted is not None and revision.meaning == wanted.meaning
+    return is_of_before and is_wanted and revision.controller_uid not in ("", workload.uid)
+
+
+async def _is_there(revision: RevisionView, read: Read[Any]) -> bool:
+    try:
+        live = decode(await read.live.get(CONTROLLER_REVISIONS, revision.namespace, revision.name))
+    except NotFoundError:
+        return False
+    return bool(live["metadata"]["uid"] == revision.uid)
+
+
+def known_revisions_around(workload: WorkloadView, read: Mirrors) -> list[RevisionView]:
+    """The same as far as the cache knows them."""
     prefix = (workload.namespace, workload.name[:LONGEST_REVISION_OWNER])
     found = {
         revision.name: revision

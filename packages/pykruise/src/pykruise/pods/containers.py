@@ -116,6 +116,8 @@ class ContainerStatusFacts(msgspec.Struct, frozen=True, gc=False):
     """As in force; None: the kubelet does not say."""
     exit_code: int | None = None
     """Of a container that has ended; None: it has not."""
+    lacks: str = ""
+    """What the kubelet says that it cannot be made without: a ConfigMap, a Secret, or a key of one."""
 
 
 class _KeyRef(msgspec.Struct, frozen=True, gc=False):
@@ -222,6 +224,11 @@ _decode_ports = msgspec.json.Decoder(tuple[_Port, ...] | None).decode
 
 class _Waiting(msgspec.Struct, frozen=True, gc=False):
     reason: str | None = None
+    message: str | None = None
+
+
+_NOT_CONFIGURED: Final = "CreateContainerConfigError"
+"""The messages of other reasons change all the time, and are not kept."""
 
 
 class _Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -278,6 +285,7 @@ def status_facts(raw: RawStatus) -> ContainerStatusFacts:
         waiting=(waiting.reason or "") if waiting else "",
         resources=_resources(raw.resources) if raw.resources is not None else None,
         exit_code=terminated.exit_code if terminated else None,
+        lacks=(waiting.message or "") if waiting and waiting.reason == _NOT_CONFIGURED else "",
     )
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
+from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
 
@@ -113,6 +114,8 @@ class Hold(StrEnum):
 
     PAUSED = "paused"
     PARALLELISM = "parallelism"
+    ZERO = "zero"
+    """No target may be active at all."""
     ENDING = "ending"
     """What was started there before has not gone yet."""
     OVER = "over"
@@ -267,7 +270,8 @@ def _on_the_way(
 ) -> Decision:
     pending = [one.name for one in targets if _can_start(one, policy)]
     room = len(pending) if policy.parallelism is None else max(policy.parallelism - counts.active, 0)
-    held = _held(targets, policy, Hold.PARALLELISM)
+    is_zero = policy.parallelism is not None and policy.parallelism <= 0
+    held = _held(targets, policy, Hold.ZERO if is_zero else Hold.PARALLELISM)
     for name in pending[:room]:
         del held[name]
     return Decision(
@@ -313,6 +317,7 @@ def _until_deadline(policy: Policy, run: Run, *, now: Instant) -> float | None:
 HELD: Final = {
     Hold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
     Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    Hold.ZERO: limit_is_zero("spec.parallelism", "nothing is started"),
     Hold.ENDING: Reason(Code.DEPARTING, "its last pod is not gone yet"),
     Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
 }

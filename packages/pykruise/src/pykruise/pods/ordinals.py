@@ -20,6 +20,7 @@ __all__ = [
     "NO_ORDINAL",
     "Reserved",
     "is_wanted",
+    "last_wanted_ordinal",
     "pod_name",
     "range_of",
     "reserved_of",
@@ -71,6 +72,18 @@ def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[in
     while wanted and wanted[-1] > _LARGEST:
         wanted.pop()
     return wanted
+
+
+def last_wanted_ordinal(*, start: int, replicas: int, reserved: Reserved) -> int | None:
+    """The last of `wanted_ordinals()`, at the same cost for any number of replicas; None: there is none."""
+    missing = replicas
+    for first, last in reserved.ranges.gaps_from(start):
+        if missing <= 0:
+            return None
+        if last is None or missing <= last - first + 1:
+            return min(first + missing - 1, _LARGEST)
+        missing -= last - first + 1
+    return None
 
 
 def is_wanted(ordinal: int, *, start: int, replicas: int, reserved: Reserved) -> bool:

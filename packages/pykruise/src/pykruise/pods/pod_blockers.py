@@ -17,7 +17,7 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["blocker_of", "blockers_of"]
+__all__ = ["blocker_of", "blockers_of", "held_by_finalizers"]
 
 
 LOOKED_AT: Final = 200
@@ -80,6 +80,19 @@ def blockers_of(
     return sorted(known, key=lambda pair: pair[0].name)
 
 
+def held_by_finalizers(pod: PodView) -> Reason | None:
+    """Of a pod that is deleted: which finalizers keep it; None: none does, and it goes by itself."""
+    names = [name for name in pod.finalizers if name != "foregroundDeletion"]
+    if not pod.is_deleting or not names:
+        return None
+    text = ", ".join(names)
+    return Reason(
+        Code.FINALIZER,
+        f"terminates, but finalizer {text} holds it",
+        f"the controller that set {text} has to take it off",
+    )
+
+
 def _of_containers(pod: PodView) -> Reason | None:
     for one in (*pod.init_statuses, *pod.container_statuses):
         if one.waiting in _IMAGE_FAILURES:
@@ -90,6 +103,13 @@ def _of_containers(pod: PodView) -> Reason | None:
                 Code.IMAGE_PULL,
                 f"image {image} of container {one.name} cannot be pulled ({one.waiting})",
                 "correct the image or its pull secret in spec.template, or make it available",
+                one.name,
+            )
+        if one.lacks:
+            return Reason(
+                Code.CONTAINER_FAILS,
+                f"container {one.name} cannot be made ({one.waiting}): {one.lacks}",
+                "create what is missing, or correct the reference in spec.template",
                 one.name,
             )
         if one.waiting in _START_FAILURES:

@@ -318,6 +318,7 @@ class PodProjector:
             share(facts.waiting, facts.waiting),
             share(facts.resources, facts.resources),
             facts.exit_code,
+            share(facts.lacks, facts.lacks),
         )
 
     def _conditions(self, found: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:

@@ -33,16 +33,17 @@ class Code(StrEnum):
     NO_WEBHOOK = "NoWebhook"
     INJECTION_FAILS = "InjectionFails"
     PATCH = "Patch"
-    # writes that the API server refuses, or that are held back
+    LIMIT_IS_ZERO = "LimitIsZero"
+    # writes that the API server refuses
     QUOTA = WriteFault.QUOTA.value
     WEBHOOK = WriteFault.WEBHOOK.value
     POLICY = WriteFault.POLICY.value
     FORBIDDEN = WriteFault.FORBIDDEN.value
+    NAME_TOO_LONG = WriteFault.NAME_TOO_LONG.value
     WRITE_FAILED = WriteFault.WRITE_FAILED.value
     CHURNING = WriteFault.CHURNING.value
     # a pod that stays as it is until a person does something
     NODE_LOST = "NodeLost"
-    NODE_NOT_READY = "NodeNotReady"
     NOT_READ = "NotRead"
     FINALIZER = "Finalizer"
     IMAGE_PULL = "ImagePull"
@@ -171,17 +172,19 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "the manager undoes its own work on this object, and waits longer each time before it goes on",
         "see what marks or changes the objects that it makes: its template, a webhook, another controller",
     ),
-    Code.CHURNING: Meaning(
-        "the manager undoes its own work on this object, and waits longer each time before it goes on",
-        "see what marks or changes the objects that it makes: its template, a webhook, another controller",
+    Code.LIMIT_IS_ZERO: Meaning(
+        "a limit of the spec is 0 or below: nothing is done that it limits", "raise the field that is named"
     ),
     Code.QUOTA: Meaning("a ResourceQuota refuses a write", "raise the ResourceQuota, or free some of it"),
     Code.WEBHOOK: Meaning("an admission webhook refuses a write", _REFUSING),
     Code.POLICY: Meaning("an admission policy refuses a write", _REFUSING),
     Code.FORBIDDEN: Meaning("the manager lacks a right", "give it the right (pykruise doctor names it)"),
+    Code.NAME_TOO_LONG: Meaning(
+        "what is named after the object would have too long a name or label",
+        "delete it, and create it by a shorter name",
+    ),
     Code.WRITE_FAILED: Meaning("the API server refuses a write", "see what it says"),
     Code.NODE_LOST: Meaning("a pod's node does not answer", "bring the node back, or delete it"),
-    Code.NODE_NOT_READY: Meaning("a pod's node is not ready", "bring the node back, or delete it"),
     Code.NOT_READ: Meaning("a pod could not be read; it is tried again", "see what the API server says"),
     Code.FINALIZER: Meaning(
         "a pod that ends is held by a finalizer", "the controller that set the finalizer takes it off"
@@ -354,7 +357,15 @@ _ORDER: Final = {code: number for number, code in enumerate(Code)}
 
 NOT_WRITTEN: Final = frozenset(
     {
-        *(Code.NO_MANAGER, Code.CHURNING, Code.QUOTA, Code.WEBHOOK, Code.POLICY, Code.FORBIDDEN),
+        *(
+            Code.NO_MANAGER,
+            Code.CHURNING,
+            Code.QUOTA,
+            Code.WEBHOOK,
+            Code.POLICY,
+            Code.FORBIDDEN,
+            Code.NAME_TOO_LONG,
+        ),
         Code.WRITE_FAILED,
     }
 )

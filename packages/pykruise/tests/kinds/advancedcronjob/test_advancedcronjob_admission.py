@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.advancedcronjob.admission import mutating, validate_cronjob, validating
+from pykruise.kinds.advancedcronjob.changes import scheduled_since, with_change
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
-from pykruise.kube.documents import Document
+from pykruise.kube.clock import parse_time
+from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
 from pykruise.pods.template_defaults import DefaultingSettings
@@ -471,8 +473,6 @@ def test_what_will_not_work_is_warned_of() -> None:
 
     assert warnings(always) == 1
     assert warnings(cron("jobTemplate")) == 0
-    assert warnings(cron(name="a" * 53)) == 1
-    assert warnings(cron(name="a" * 52)) == 0
     assert warnings(cron(schedule="0 0 31 2 *")) == 1
     assert warnings(cron(schedule="0 0 29 2 *", timeZone="Asia/Shanghai")) == 0
     assert warnings(cron(startingDeadlineSeconds=9)) == 1
@@ -529,3 +529,32 @@ def test_nothing_is_asked_about_other_templates_and_about_one_that_stays() -> No
     paused = {**pulls(), "spec": {**pulls()["spec"], "paused": True}}
     assert reviewed(validating(access), paused, pulls()).refusal is None
     assert access.asked == []
+
+
+NOW = parse_time("2026-01-31T10:00:00Z")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schedule": "* * * * *"},
+        {"timeZone": "Etc/UTC"},
+        {"paused": True},
+        {"startingDeadlineSeconds": 60},
+    ],
+    ids=str,
+)
+def test_a_change_of_what_is_due_is_noted_with_its_time_and_another_change_is_not(
+    change: dict[str, Any],
+) -> None:
+    # given
+    stored = cron()
+    changed = {**stored, "spec": {**stored["spec"], **change}}
+    # then
+    first = with_change(changed, stored, now=NOW)
+    assert scheduled_since(annotations_of(first)) == NOW
+    # and it stays when something else changes, and when a writer leaves it out
+    other = {**changed, "spec": {**changed["spec"], "failedJobsHistoryLimit": 7}}
+    assert scheduled_since(annotations_of(with_change(other, first, now=NOW + 60))) == NOW
+    # and a new object has none
+    assert with_change(changed, None, now=NOW) is changed

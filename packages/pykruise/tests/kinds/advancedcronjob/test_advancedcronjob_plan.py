@@ -90,17 +90,50 @@ def test_allow_lets_both_run_case_54() -> None:
     assert len(world.active) == 2
 
 
-@pytest.mark.parametrize(("deadline", "expected"), [(None, ["2026-01-31T10:11:00Z"]), (5, [])])
-def test_a_pause_is_made_up_for_once_case_55(deadline: int | None, expected: list[str]) -> None:
-    spec = {} if deadline is None else {"startingDeadlineSeconds": deadline}
-    world = CronWorld(paused=True, **spec).at("2026-01-31T10:11:20Z")
+@pytest.mark.parametrize("spec", [{}, {"startingDeadlineSeconds": 5}])
+@pytest.mark.parametrize(
+    ("before", "after", "first"),
+    [
+        pytest.param({"paused": True}, {"paused": False}, "2026-01-31T10:12:00Z", id="resumed, case 55"),
+        pytest.param(
+            {"schedule": "@yearly"}, {"schedule": "* * * * *"}, "2026-01-31T10:12:00Z", id="schedule"
+        ),
+        pytest.param(
+            {"schedule": "@yearly"}, {"schedule": "@every 1m"}, "2026-01-31T10:12:20Z", id="interval"
+        ),
+        pytest.param(
+            {"schedule": "0 12 * * *", "timeZone": "Etc/UTC"},
+            {"timeZone": "Europe/Moscow", "schedule": "0 13 * * *"},
+            "2026-02-01T10:00:00Z",
+            id="zone",
+        ),
+    ],
+)
+def test_times_before_a_change_are_not_judged_by_the_spec_after_it(
+    spec: dict[str, Any], before: dict[str, Any], after: dict[str, Any], first: str
+) -> None:
+    # given an object that has made nothing yet
+    world = CronWorld(**{**spec, **before}).at("2026-01-31T10:11:20Z")
     assert world.made == []
-    assert world.plan().requeue_after_s is None
+    # when
+    world.spec(**after).sync()
+    # then nothing is made for a time before the change, and none is missed
+    assert world.made == []
+    assert "MissSchedule" not in world.events
+    # and it starts at the first time after the change
+    world.at(first)
+    assert world.ticks == [first]
 
-    world.spec(paused=False).sync()
 
-    assert world.ticks == expected
-    assert ("MissSchedule" in world.events) is bool(deadline)
+def test_a_time_that_was_late_does_not_come_back_when_the_deadline_is_raised() -> None:
+    # given a time that was missed
+    world = CronWorld("@hourly", startingDeadlineSeconds=60).at("2026-01-31T11:10:00Z")
+    assert (world.made, "MissSchedule" in world.events) == ([], True)
+    # when
+    world.spec(startingDeadlineSeconds=3600).sync()
+    # then
+    assert world.made == []
+    assert world.at("2026-01-31T12:00:00Z").ticks == ["2026-01-31T12:00:00Z"]
 
 
 def test_three_days_without_a_manager_are_made_up_for_once_case_56() -> None:

@@ -92,7 +92,7 @@ def test_parallelism_zero_starts_nothing_case_9() -> None:
 
     assert not world.pods
     assert (world.status["phase"], world.condition) == ("running", "")
-    assert world.plan().skipped_nodes["n1"].code is Code.PARALLELISM
+    assert world.plan().skipped_nodes["n1"].code is Code.LIMIT_IS_ZERO
 
 
 def test_lowering_parallelism_deletes_nothing_case_10() -> None:

@@ -10,6 +10,7 @@ from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.clock import format_time
 from pykruise.pods import keys
 from pykruise.pods.pod_blockers import LOOKED_AT
+from pykruise.pods.reasons import Code
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, names, revision, template
 from support.plan_views import condition
 
@@ -137,14 +138,14 @@ def test_what_holds_a_pod_back_is_named_with_its_remedy(
         ),
         (
             cloneset(3, pods=2).not_ready("a").with_spec(scaleStrategy={"maxUnavailable": 1}),
-            "ScaleUpLimited",
-            "see why pods are not available",
+            "NotReady",
+            "readiness probe",
         ),
         (cloneset(3, max_unavailable=0, max_surge=1).marked("a"), "Creating", "nothing"),
         (
             cloneset(3).not_ready("b").marked("a").with_rolling(maxUnavailable=1),
-            "MaxUnavailable",
-            "see what keeps them from it",
+            "NotReady",
+            "readiness probe",
         ),
     ],
 )
@@ -209,8 +210,8 @@ def test_pods_that_their_policy_gives_no_way_to_update_are_named() -> None:
     plan = plan_cloneset(builder.snapshot())
     assert plan.skipped.keys() == {"web-a", "web-b"}
     assert plan.waiting is not None
-    assert plan.waiting.code == "UpdateHeld"
-    assert "pod web-a" in plan.waiting.message
+    assert plan.waiting.code == "NotInPlace"
+    assert "hostNetwork" in plan.waiting.message
 
 
 def test_of_several_pods_that_leave_late_the_first_is_named() -> None:
@@ -253,8 +254,16 @@ def test_a_pod_that_leaves_its_name_late_is_named_with_its_finalizers() -> None:
     builder.with_finalizer("example.com/backup", "a")
     found = waiting(builder)
     assert found is not None
-    assert found["reason"] == "Terminating"
+    assert found["reason"] == "Finalizer"
     assert "example.com/backup" in found["message"]
+
+
+def test_a_pod_that_a_finalizer_keeps_is_named_although_the_rest_has_converged() -> None:
+    builder = cloneset(2).add("c").deleted("c").with_finalizer("example.com/backup", "c")
+    found = waiting(builder)
+    assert found is not None
+    assert found["reason"] == "Finalizer"
+    assert plan_cloneset(builder.snapshot()).waiting is None
 
 
 def test_a_failure_is_not_contradicted() -> None:
@@ -291,3 +300,21 @@ def test_the_label_of_a_container_that_waits_for_another_image_names_the_wanted_
     assert found is not None
     assert "nginx:wrong" in found["message"]
     assert keys.IN_PLACE_READY not in found["message"]
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(cloneset(3, old=3, max_unavailable=0, max_surge=0), id="to be updated"),
+        pytest.param(cloneset(3, max_unavailable=0, max_surge=0).marked("a"), id="to be deleted"),
+    ],
+)
+def test_where_no_pod_that_serves_may_go_the_limit_is_named(world: CloneSetBuilder) -> None:
+    """It is stored so by a CloneSet without replicas that is scaled up later."""
+    plan = plan_cloneset(world.snapshot())
+    assert plan.waiting is not None
+    assert (plan.waiting.code, plan.waiting.remedy) == (
+        Code.LIMIT_IS_ZERO,
+        "raise spec.updateStrategy.rollingUpdate.maxUnavailable",
+    )
+    assert {why.code for why in plan.skipped.values()} == {Code.LIMIT_IS_ZERO}

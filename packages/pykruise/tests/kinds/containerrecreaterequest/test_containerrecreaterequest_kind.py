@@ -113,6 +113,13 @@ DONE_ONE = {"phase": "Succeeded"}
             "Recreating: 2 of 3 containers are recreated",
         ),
         (
+            {
+                "phase": "Recreating",
+                "containerRecreateStates": [DONE_ONE, {"name": "app", "phase": "Recreating"}],
+            },
+            "Recreating: 1 of 2 containers are recreated; app must be ready and have run for minStartedSeconds",
+        ),
+        (
             {"phase": "Completed", "containerRecreateStates": None, "message": "pod has gone"},
             "Completed: 0 of 0 containers are recreated; pod has gone",
         ),

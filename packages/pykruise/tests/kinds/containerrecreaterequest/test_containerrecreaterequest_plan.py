@@ -471,3 +471,25 @@ def test_a_pod_that_is_held_by_a_request_that_has_let_go_is_given_back() -> None
     (condition,) = on_pod["status"]["conditions"]
     assert (condition["status"], condition["message"]) == ("True", "[]")
     assert on_request["metadata"] == {"labels": {"crr.apps.kruise.io/active": None}}
+
+
+def annotated(doc: dict[str, Any], found: Plan) -> dict[str, Any]:
+    """The request after the plan's patch of its annotations."""
+    (body,) = patches(found)
+    return {**doc, "metadata": {**doc["metadata"], "annotations": body["metadata"]["annotations"]}}
+
+
+@pytest.mark.parametrize("status", [{"phase": "Pending"}, None])
+def test_since_when_it_is_the_turn_of_a_request_outlives_managers(status: Any) -> None:
+    # given one that waits, and a manager that has seen it wait
+    doc = request(status=status, age_s=3600)
+    waits = annotated(doc, plan(doc, pod(), BUSY))
+    # when the other one is deleted while no manager runs
+    found = plan(waits, pod())
+    # then its minute begins with the next manager
+    assert found.requeue_after_s == pytest.approx(60)
+    # and a third one goes on from there
+    turns = annotated(doc, found)
+    again = plan(turns, pod(), now=NOW + 20)
+    assert (patches(again), again.requeue_after_s) == ([], pytest.approx(40))
+    assert end_of(plan(turns, pod(), now=NOW + 60), NOW + 60) == "daemon has not responded for a long time"

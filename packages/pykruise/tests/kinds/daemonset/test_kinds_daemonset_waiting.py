@@ -116,22 +116,22 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
         (daemonset().not_ready("n2"), "NotReady", "not ready", "readiness probe"),
         (
             daemonset().not_ready("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
-            "NodeNotReady",
+            "NodeLost",
             "its node n2 is not ready",
             "bring node n2 back",
         ),
         (
             daemonset().deleted("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
-            "NodeNotReady",
+            "NodeLost",
             "is to go, but its node n2 is not ready",
             "--force",
         ),
-        (daemonset().hooked("n2").deleted("n2"), "Terminating", "example.com/hook", "taken off"),
+        (daemonset().hooked("n2").deleted("n2"), "Finalizer", "example.com/hook", "take it off"),
         (
             waits_for_image(daemonset().hooked("n2").deleted("n2"), "n3"),
-            "Terminating",
+            "Finalizer",
             "pod web-n2",
-            "taken off",
+            "take it off",
         ),
         (
             daemonset().with_hook().hooked("n2").leaving("n2"),

@@ -29,7 +29,7 @@ def test_parallelism_0_asks_no_node() -> None:
     assert not asked(plan)
     assert plan.status is not None
     assert (plan.status["desired"], plan.status["message"]) == (2, "job is running, progress 0.0%")
-    assert plan.skipped_nodes["a"].code is Code.PAUSED
+    assert plan.skipped_nodes["a"].code is Code.LIMIT_IS_ZERO
 
 
 def test_parallelism_may_be_text_and_nodes_that_pull_count() -> None:
@@ -68,7 +68,7 @@ def test_so_many_nodes_are_asked_in_one_go_and_the_others_right_after() -> None:
         (1, ["new"], Code.IMAGE_PULLING, "1 node pulls the image"),
         (3, ["Pulling", "new", "new"], Code.IMAGE_PULLING, "3 nodes pull the image"),
         (1, ["Pulling", "new"], Code.IMAGE_PULLING, "1 node pulls the image"),
-        (0, ["new"], Code.PAUSED, "parallelism is 0"),
+        (0, ["new"], Code.LIMIT_IS_ZERO, "no node is asked: spec.parallelism is 0"),
         (1, ["Succeeded"], None, ""),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_second_job_shares_the_copy() -> None:
 
 def test_a_job_that_is_over_lets_go_and_the_last_one_deletes() -> None:
     """images case 43"""
-    over = held(pullSecrets=["s1"], status={"completionTime": at(0)})
+    over = held(pullSecrets=["s1"], status={"completionTime": at(-10)})
     (write,) = secret_writes(planned(over, copies=[copy(used_by="shop/job,shop/job2")]))
     assert isinstance(write, Patch)
     assert write.body == {"metadata": {"annotations": {REFERENCES: "shop/job2"}}}
@@ -127,6 +127,29 @@ def test_a_job_that_is_over_lets_go_and_the_last_one_deletes() -> None:
     assert isinstance(write, Delete)
     assert write.resource_version == "3"  # another job may have begun to use it
     assert not secret_writes(planned(over, copies=[copy(used_by="shop/job", is_deleting=True)]))
+
+
+def test_copies_stay_for_ten_seconds_after_the_end_unless_the_job_is_deleted() -> None:
+    """A client that looks once a second can see them."""
+    # given a job that has ended three seconds ago, and is to be deleted in seven or in one
+    copies = [copy(used_by="shop/job")]
+    over = held(pullSecrets=["s1"], status={"completionTime": at(-3)})
+    # then
+    plan = planned(over, copies=copies)
+    assert (plan.stages, plan.requeue_after_s) == ((), 7)
+    brief = {"type": "Always", "ttlSecondsAfterFinished": 4}
+    assert (
+        planned(
+            held(pullSecrets=["s1"], completionPolicy=brief, status=over.stored_status), copies=copies
+        ).requeue_after_s
+        == 1
+    )
+    # and of a job that has none, or is deleted, nothing waits
+    assert len(list(planned(over).steps)) == 1
+    going = job(
+        metadata={**HELD, "deletionTimestamp": at(0)}, pullSecrets=["s1"], status={"completionTime": at(-3)}
+    )
+    assert len(list(planned(going, copies=copies).steps)) == 2
 
 
 def test_a_copy_follows_its_source() -> None:
@@ -259,6 +282,6 @@ def test_secrets_that_others_named_stay_and_none_is_named_twice() -> None:
 def test_references_that_cannot_be_read_are_none() -> None:
     odd = copy(used_by="x,,/y,z/,shop/job,a/b/c")
     (write,) = secret_writes(
-        planned(held(pullSecrets=["s1"], status={"completionTime": at(0)}), copies=[odd])
+        planned(held(pullSecrets=["s1"], status={"completionTime": at(-10)}), copies=[odd])
     )
     assert isinstance(write, Delete)

@@ -8,10 +8,14 @@ import pytest
 
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.kinds.sidecarset.refusals import learn
+from pykruise.kinds.sidecarset.snapshot import Refusal, Refusals
 from pykruise.kube.documents import Document
+from pykruise.kube.errors import ForbiddenError, Status
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
+from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Plan
 from support.sidecar_world import SidecarWorld, upgraded
 from support.sidecarsets import container, hot, sidecarset
@@ -202,10 +206,65 @@ def test_writes_that_fail_are_warnings() -> None:
     """section 7.4"""
     world = started(hot("mesh"), pods=1)
     world.change(hot("mesh", "mesh:2"))
-    assert failures(world.plan(), Purpose.UPGRADE_SIDECARS) == [("FailedUpgradeSidecar", True)]
     world.round()
     world.run_all()
     assert failures(world.plan(), Purpose.END_HOT_UPGRADES) == [("ResetContainerFailed", True)]
+
+
+class Memory(msgspec.Struct):
+    """What a SidecarSet's snapshots remember, and the time."""
+
+    now_s: float = 0.0
+    refusals: Refusals = msgspec.field(default_factory=Refusals)
+
+    def now(self) -> float:
+        return self.now_s
+
+    def memory(self, _: type[Refusals]) -> Refusals:
+        return self.refusals
+
+
+def refused(world: SidecarWorld, memory: Memory, message: str = "the budget allows no more") -> Refusal:
+    """The first write of the plan is refused."""
+    snapshot, plan = world.snapshot(), world.plan()
+    stage = plan.stages[0]
+    error = ForbiddenError(Status(code=403, message=message))
+    failure = Failure(stage.purpose, stage.chains[0].subject, stage.chains[0].steps[0], error)
+    learn(memory, snapshot, [failure])  # type: ignore[arg-type]  # as much of a Read as it needs
+    assert memory.refusals.last is not None
+    return memory.refusals.last
+
+
+def test_a_write_that_is_refused_is_tried_again_later_and_later_until_one_goes_well() -> None:
+    world, memory = started(pods=3), Memory()
+    world.change(container("log", "log:2"))
+    world.round()
+    world.run_all()
+    assert [round(refused(world, memory).again_at) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    # when a pod is upgraded between two of them
+    world.round()
+    world.run_all()
+    assert refused(world, memory).again_at == 1
+    # or the spec changes
+    refused(world, memory)
+    world.change(container("log", "log:3"))
+    assert refused(world, memory).again_at == 1
+
+
+def test_until_a_refused_write_is_tried_again_nothing_is_written_and_one_event_says_so() -> None:
+    # given
+    world = started(pods=2)
+    world.change(container("log", "log:2"))
+    refusal = refused(world, Memory(now_s=world.now))
+    # when
+    plan = plan_sidecarset(msgspec.structs.replace(world.snapshot(), refusal=refusal))
+    # then
+    assert (plan.stages, plan.requeue_after_s) == ((), 1)
+    assert plan.waiting == refusal.reason
+    assert set(plan.skipped) == {"shop/web-0", "shop/web-1"}
+    (note,) = plan.notes
+    assert (note.reason, note.warning, note.again_after_s) == ("FailedUpgradeSidecar", True, 300)
+    assert "the budget allows no more" in note.message
 
 
 def test_a_condition_that_cannot_be_written_holds_up_nothing() -> None:

@@ -171,7 +171,7 @@ def test_a_hook_holds_the_highest_and_lower_ones_are_not_touched() -> None:
     builder.state("PreparingDelete", 2)
     plan = builder.plan()
     assert (states(plan), deleted(plan)) == ({}, [])
-    assert waiting(plan) == "Deleting"
+    assert waiting(plan) == "PreDeleteHook"
     # when the hook is taken off, it goes
     builder.labelled({"example.com/hook": "off"}, 2)
     assert deleted(builder.plan()) == [2]

@@ -82,12 +82,23 @@ def test_in_order_an_old_pod_that_fails_has_to_be_deleted(
 
 
 def test_a_pod_that_terminates_is_named_with_what_keeps_it() -> None:
-    def expected(finalizers: str) -> Reason:
-        message = f"pod web-1 terminates; its successor comes after it{finalizers}"
-        return Reason(Code.TERMINATING, message, "see what keeps it, if that lasts")
+    message = "pod web-1 terminates; its successor comes after it"
+    expected = Reason(Code.TERMINATING, message, "see what keeps it, if that lasts")
+    assert reason(statefulset(2).deleted(1)) == expected
+    for is_parallel in (False, True):
+        found = reason(finalized(statefulset(4, parallel=is_parallel).without(2), 1).deleted(1))
+        assert found is not None
+        assert (found.code, "example.com/f" in found.message) == (Code.FINALIZER, True)
 
-    assert reason(statefulset(2).deleted(1)) == expected("")
-    assert reason(finalized(statefulset(2), 1).deleted(1)) == expected(" (finalizers: example.com/f)")
+
+def test_in_order_a_pod_that_is_not_ready_comes_before_those_that_wait_for_it() -> None:
+    found = reason(statefulset(3).without(1, 2).not_ready(0))
+    assert found is not None
+    assert found.code == Code.NOT_READY
+    # where pods are managed in parallel they are made meanwhile
+    found = reason(statefulset(3, parallel=True).without(1, 2).not_ready(0))
+    assert found is not None
+    assert found.code == Code.CREATING
 
 
 def test_surplus_pods_are_counted_and_the_next_to_go_is_named_with_what_keeps_it() -> None:
@@ -99,8 +110,9 @@ def test_surplus_pods_are_counted_and_the_next_to_go_is_named_with_what_keeps_it
     )
     builder = statefulset(1).pod(1, 2).deleted(2)
     assert reason(builder) == Reason(Code.DELETING, f"2 pods are surplus; {terminates}", remedy)
-    message = f"2 pods are surplus; {terminates} (finalizers: example.com/f)"
-    assert reason(finalized(builder, 2)) == Reason(Code.DELETING, message, remedy)
+    held = reason(finalized(builder, 2))
+    assert held is not None
+    assert (held.code, "example.com/f" in held.message) == (Code.FINALIZER, True)
     # and one that only waits for its hook
     builder = finalized(statefulset(1).pod(1), 1).with_hook("preDelete").hooked(1)
     found = reason(builder.state("PreparingDelete", 1))

@@ -349,6 +349,41 @@ def test_a_pod_is_adopted_only_while_its_subset_has_room() -> None:
     assert "fits no subset that has room" in plan.skipped["p2"].message
 
 
+def made(document: Document, *, ago_s: float) -> Document:
+    document["metadata"]["creationTimestamp"] = ago(ago_s)
+    return document
+
+
+def test_pods_that_were_there_before_are_all_adopted_those_that_came_later_only_into_room() -> None:
+    # given a WorkloadSpread of a minute ago, four pods that are older and two that are not
+    document = made(spread(*_zones(1, 2)), ago_s=60)
+    before = [stored(f"p{number}", node=one, age=61) for number, one in enumerate(("n1", "n1", "n2", "n2"))]
+    later = [stored("p5", node="n1", age=60), stored("p6", node="n2", age=30)]
+    # when
+    plan = counted(document, *before, *later, nodes=ZONES)
+    # then
+    assert adopted(plan) == {"p0": "a", "p1": "a", "p2": "b", "p3": "b"}
+    assert {name: why.code for name, why in plan.skipped.items()} == {"p5": Code.SURPLUS, "p6": Code.SURPLUS}
+    assert sorted(costs(plan).values()) == [-100, 100, 100, 200]
+    # and none of them is more missing than none
+    assert status_of(plan_spread(world(document, *before, *later, nodes=ZONES)))["a"] == entry("a", 0, 2)
+
+
+def test_a_pod_from_before_goes_to_a_subset_with_room_rather_than_to_a_full_one_that_it_fits_better() -> None:
+    preferred = [{"weight": 9, "preference": zone("a")}]
+    document = made(spread(subset("full", 0, preferredNodeSelector=preferred), subset("b", 1)), ago_s=60)
+    pods = [stored("p1", node="n1"), stored("p2", node="n1")]
+    assert adopted(counted(document, *pods, nodes=ZONES)) == {"p1": "b", "p2": "full"}
+
+
+def test_a_pod_from_before_that_fits_no_subset_goes_first() -> None:
+    document = made(spread(*_zones(1, 0)), ago_s=60)
+    plan = counted(document, stored("p1", "a", node="n1"), stored("p2", node="n3"), nodes=ZONES)
+    assert adopted(plan) == {}
+    assert costs(plan) == {"p1": 200, "p2": -300}
+    assert "fits no subset" in plan.skipped["p2"].message
+
+
 def test_a_place_that_is_kept_for_a_pod_to_come_is_not_given_to_one_that_is_there() -> None:
     # given a place that admission gave to a pod ten seconds ago
     document = spread(*_zones(1, 0), status=known(entry("a", 0, creatingPods={"p9": ago(10)}), entry("b", 0)))

@@ -26,7 +26,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from pykruise.kube.writer import Writer
 from pykruise.sandbox.agents import Agents
 from pykruise.sandbox.faults import Rule
@@ -37,7 +37,7 @@ from pykruise.sandbox.node_runtime import NodeRuntime
 from pykruise.sandbox.node_status import NodeRecord, NodeStatusWriter
 from pykruise.sandbox.nodes import Addresses, NodeSpec
 from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_life import advance, awaited_keys, refusal_of, wants_resize
+from pykruise.sandbox.pod_life import advance, awaited_references, refusal_of, wants_resize
 from pykruise.sandbox.pod_state import (
     KubeletSettings,
     PodState,
@@ -53,6 +53,7 @@ from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.probe_agents import ProbeAgents
 from pykruise.sandbox.recreate_agents import RecreateAgents
+from pykruise.sandbox.references import CONFIG_MAP, Reference, lack_of
 from pykruise.sandbox.running import run_beside
 
 __all__ = ["Kubelets", "KubeletsStats"]
@@ -368,25 +369,26 @@ class Kubelets:
         return self._until(look_at)
 
     async def _missing(self, pod: PodView, state: PodState) -> dict[str, str]:
-        """By container: which key of a ConfigMap it cannot start without. Rule: the kubelet's environment."""
-        awaited = awaited_keys(state, pod)
-        data: dict[str, Document | None] = {}
-        for name in {name for keys in awaited.values() for name, _ in keys}:
-            try:
-                data[name] = (
-                    decode(await self._client.get(CONFIG_MAPS, pod.namespace, name)).get("data") or {}
-                )
-            except NotFoundError:
-                data[name] = None
+        """By container: what it cannot start without. Rule: the kubelet's environment, and its volumes."""
+        awaited = awaited_references(state, pod)
+        objects: dict[tuple[str, str], Document | None] = {}
         missing: dict[str, str] = {}
-        for container, keys in awaited.items():
-            for name, key in keys:
-                found = data[name]
-                if found is None:
-                    missing[container] = f'configmap "{name}" not found'
-                elif key not in found:
-                    missing[container] = f"couldn't find key {key} in ConfigMap {pod.namespace}/{name}"
+        for container, references in awaited.items():
+            for one in references:
+                place = (one.kind, one.name)
+                if place not in objects:
+                    objects[place] = await self._object(pod.namespace, one)
+                if lack := lack_of(one, objects[place], namespace=pod.namespace):
+                    missing.setdefault(container, lack)
         return missing
+
+    async def _object(self, namespace: str, reference: Reference) -> Document | None:
+        """None: it is not there."""
+        resource = CONFIG_MAPS if reference.kind == CONFIG_MAP else SECRETS
+        try:
+            return decode(await self._client.get(resource, namespace, reference.name))
+        except NotFoundError:
+            return None
 
     def _state_of(self, pod: PodView, now: Instant) -> PodState:
         state = self._states.get(pod.key)
@@ -445,6 +447,16 @@ class Kubelets:
         self, pod: PodView, before: PodState, after: PodState, recorder: EventRecorder
     ) -> None:
         """Events for what went wrong; what goes well is in the status."""
+        if after.unmounted and after.unmounted != before.unmounted:
+            recorder.record(
+                PODS,
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                reason="FailedMount",
+                message=f"MountVolume.SetUp failed: {after.unmounted}",
+                warning=True,
+            )
         for old, new in zip(before.runs, after.runs, strict=True):
             if old is new:
                 continue

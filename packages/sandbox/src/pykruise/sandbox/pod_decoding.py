@@ -26,6 +26,7 @@ from pykruise.sandbox.pod_view import (
     at_least,
     plus,
 )
+from pykruise.sandbox.references import VolumeSources, references_of
 
 __all__ = ["PodProjector"]
 
@@ -65,10 +66,13 @@ class _Ephemeral(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
-class _Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    name: str = ""
+class _Volume(VolumeSources, frozen=True, gc=False, rename="camel"):
     ephemeral: _Ephemeral | None = None
     persistent_volume_claim: _ClaimSource | None = None
+
+
+class _Named(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
 
 
 class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -89,6 +93,7 @@ class _Spec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     topology_spread_constraints: msgspec.Raw = _ABSENT
     overhead: dict[str, str | int | float] | None = None
     volumes: tuple[_Volume, ...] | None = None
+    image_pull_secrets: tuple[_Named, ...] | None = None
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -197,6 +202,8 @@ class PodProjector:
             placement=self._placement(spec),
             overhead=spec.overhead,
             claims=_claims(meta.name, spec.volumes) if spec.volumes else (),
+            mounted=references_of(spec.volumes) if spec.volumes else (),
+            pull_secrets=tuple(one.name for one in spec.image_pull_secrets or ()),
             own_claims=_own_claims(meta.name, spec.volumes) if spec.volumes else (),
             status=self._status(pod.status),
         )

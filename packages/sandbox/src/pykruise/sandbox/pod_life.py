@@ -31,10 +31,12 @@ from pykruise.sandbox.pod_state import (
     ended,
 )
 from pykruise.sandbox.pod_view import Container, PodView, amounts
+from pykruise.sandbox.references import Reference
 
 __all__ = [
+    "UNMOUNTED",
     "advance",
-    "awaited_keys",
+    "awaited_references",
     "backoff_s",
     "is_final",
     "is_ready",
@@ -46,6 +48,9 @@ __all__ = [
 
 _HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
+UNMOUNTED = ""
+"""In place of a container's name: what keeps the pod's volumes from being mounted."""
+
 _MISSING_S = 1.0  # a container whose environment is not complete is tried again
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
 
@@ -74,6 +79,13 @@ def advance(
         return state, NEVER
     state, look_at = _resized(state, pod, world, now, refused)
     opens_at = state.accepted_at  # when what comes next may start
+    if unmounted := missing.get(UNMOUNTED, ""):
+        if state.unmounted != unmounted:
+            state = msgspec.structs.replace(state, unmounted=unmounted)
+        return state, min(look_at, now + _MISSING_S)
+    if state.unmounted:
+        state = msgspec.structs.replace(state, unmounted="", accepted_at=now)
+        opens_at = now
     runs: list[Run] = []
     for (container, role), run in zip(roles, state.runs, strict=True):
         life = _Life(container, role, pod, world, held)
@@ -96,13 +108,18 @@ def advance(
     return (state if changed == state.runs else msgspec.structs.replace(state, runs=changed)), look_at
 
 
-def awaited_keys(state: PodState, pod: PodView) -> dict[str, list[tuple[str, str]]]:
-    """By container that never ran: ConfigMaps, with a key of each, that it needs to start."""
-    return {
-        container.name: keys
-        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
-        if run.state is RunState.BLOCKED and (keys := container.config_keys)
+def awaited_references(state: PodState, pod: PodView) -> dict[str, tuple[Reference, ...]]:
+    """By container that never ran: what its environment needs to start. Of `UNMOUNTED`: what its volumes need, before
+    any container starts."""
+    waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
+    found = {
+        container.name: needed
+        for container, _ in container_roles(pod)
+        if container.name in waiting and (needed := container.references)
     }
+    if pod.mounted and all(run.state is RunState.BLOCKED for run in state.runs):
+        found[UNMOUNTED] = pod.mounted
+    return found
 
 
 def wants_resize(state: PodState, pod: PodView) -> bool:

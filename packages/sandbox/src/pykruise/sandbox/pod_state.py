@@ -167,6 +167,8 @@ class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A pod on its node."""
 
     uid: str
+    unmounted: str = ""
+    """What keeps its volumes from being mounted; empty: nothing. No container starts before."""
     ip: str
     accepted_at: Instant
     runs: tuple[Run, ...]

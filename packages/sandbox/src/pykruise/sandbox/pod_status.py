@@ -144,6 +144,8 @@ def is_worth_reporting(
     """
     if pod.status.start_time is not None:
         return True
+    if state.unmounted:
+        return True
     if any(run.state not in (RunState.BLOCKED, RunState.STARTING) or run.missing for run in state.runs):
         return True
     return look_at - state.accepted_at > world.settings.report_pending_after_s

@@ -14,6 +14,7 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.group_kinds import group_of
 from pykruise.kube.ids import Key
 from pykruise.kube.quantities import Quantity
+from pykruise.sandbox.references import Environment, EnvironmentSource, Reference, references_of
 
 __all__ = [
     "Condition",
@@ -75,20 +76,6 @@ class _Lifecycle(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     pre_stop: _Hook | None = None
 
 
-class _KeyRef(msgspec.Struct, frozen=True, gc=False):
-    name: str = ""
-    key: str = ""
-    optional: bool | None = None
-
-
-class _ValueFrom(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    config_map_key_ref: _KeyRef | None = None
-
-
-class _Env(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    value_from: _ValueFrom | None = None
-
-
 class HostPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A port of a container; it takes a port of its node when `host_port` is not 0."""
 
@@ -111,15 +98,15 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     ports: tuple[HostPort, ...] | None = None
     resize_policy: tuple[_ResizePolicy, ...] | None = None
     lifecycle: _Lifecycle | None = None
-    env: tuple[_Env, ...] | None = None
+    env: tuple[Environment, ...] | None = None
+    env_from: tuple[EnvironmentSource, ...] | None = None
     stdin: bool = False
     """A person may type into it, so that it runs until they leave: of ephemeral containers."""
 
     @property
-    def config_keys(self) -> list[tuple[str, str]]:
-        """ConfigMaps, with a key of each, that its environment cannot do without."""
-        references = [env.value_from.config_map_key_ref for env in self.env or () if env.value_from]
-        return [(one.name, one.key) for one in references if one is not None and not one.optional]
+    def references(self) -> tuple[Reference, ...]:
+        """ConfigMaps and Secrets that its environment cannot do without."""
+        return references_of((*(self.env_from or ()), *(self.env or ())))
 
     @property
     def is_sidecar(self) -> bool:
@@ -312,6 +299,9 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     overhead: Mapping[str, str | int | float] | None = None
     claims: tuple[str, ...] = ()
     """Names of the volume claims that it uses."""
+    mounted: tuple[Reference, ...] = ()
+    """ConfigMaps and Secrets that its volumes cannot do without."""
+    pull_secrets: tuple[str, ...] = ()
     own_claims: tuple[str, ...] = ()
     """Those among them that are made for it alone: of its `ephemeral` volumes."""
 

@@ -4,6 +4,9 @@ request + containers of the pod on the node + now ──▶ advance() ──▶ 
 
 Pure. Rule: the node agent of OpenKruise. At most one container is stopped in a turn, and states are written before
 anything is done that depends on them, so that an agent that is killed does nothing twice.
+
+Clients compare whole states with those of OpenKruise's agent: a state has a message only where the container is not
+found and where it could not be stopped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +21,6 @@ from pykruise.kube.resources import Resource
 
 __all__ = [
     "REQUESTS",
-    "WAITS",
     "OnNode",
     "Request",
     "Turn",
@@ -33,7 +35,6 @@ __all__ = [
 
 _PHASES: Final = ("Completed", "Recreating", "Pending")
 NOT_FOUND: Final = "not found container on Node"
-WAITS: Final = "waits for another run of the container that is ready and has run for minStartedSeconds"
 DEFAULT_GRACE_S: Final = 30
 
 REQUESTS: Final = Resource(
@@ -142,12 +143,7 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
             case _:
                 if state["name"] not in containers:
                     break
-                states[index] = {
-                    "name": state["name"],
-                    "phase": "Recreating",
-                    "message": WAITS,
-                    "isKilled": True,
-                }
+                states[index] = {"name": state["name"], "phase": "Recreating", "isKilled": True}
                 return Turn(states=states, stop=state["name"])
     least_s = strategy.get("minStartedSeconds") or 0
     return Turn(states=states, is_over=ended == len(states), again_s=float(least_s) if least_s else None)
@@ -184,7 +180,7 @@ def _state_of(
     if found is None:
         return {"name": name, "phase": "Pending", "message": NOT_FOUND, **killed}
     if not found.is_running:
-        return {"name": name, "phase": "Recreating", "message": WAITS, **killed}
+        return {"name": name, "phase": "Recreating", **killed}
     strategy = get_path(request, "spec", "strategy", default={})
     if strategy.get("forceRecreate") and not killed:
         return {"name": name, "phase": "Pending"}
@@ -195,7 +191,7 @@ def _state_of(
     least_s = float(strategy.get("minStartedSeconds") or 0)
     is_done = _is_ready(request, name, found.id) and now - found.started_at > least_s
     if not is_done:
-        return {"name": name, "phase": "Recreating", "message": WAITS, **killed}
+        return {"name": name, "phase": "Recreating", **killed}
     return {"name": name, "phase": "Succeeded", **killed}
 
 

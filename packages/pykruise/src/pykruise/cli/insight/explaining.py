@@ -235,12 +235,13 @@ def _of_the_set(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator
     is_refused = any(note.warning and note.reason in _REFUSING for note in plan.notes)
     if not is_refused and (sight.kind.insight is None or sight.kind.insight.has_observed_generation):
         yield from not_taken_up(sight.document)  # what is refused never counts as taken up
-    if plan.waiting is not None and not isinstance(sight.kind.insight, WorkloadInsight):
+    is_zero = plan.waiting is not None and plan.waiting.code == Code.LIMIT_IS_ZERO
+    if plan.waiting is not None and (is_zero or not isinstance(sight.kind.insight, WorkloadInsight)):
         yield Wait(code=plan.waiting.code, words=plan.waiting.message, remedy=remedy_of(plan.waiting))
     yield from _conditions(status)
     yield from _failed_writes(sight.document.get("status") or {}, plan, status)
     for note in plan.notes:
-        if note.reason == "ScaleUpLimited":
+        if note.reason == "ScaleUpLimited" and not is_zero:
             yield Wait(
                 code=Code.SCALE_UP_LIMITED,
                 words=note.message,

@@ -8,13 +8,15 @@ Both versions are reviewed alike: their fields are the same.
 
 from typing import Final
 
+from pykruise.kinds.advancedcronjob.changes import with_change
 from pykruise.kinds.advancedcronjob.children import IMAGE_LIST_PULL_JOB
 from pykruise.kinds.advancedcronjob.defaults import with_defaults
 from pykruise.kinds.advancedcronjob.snapshot import PARTS, read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
 from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
-from pykruise.kube.documents import get_path, same
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.documents import Document, get_path, same
 from pykruise.kube.errors import Status
 from pykruise.kube.go_text import excerpt
 from pykruise.plans.review import AccessLookup
@@ -32,11 +34,14 @@ _REVIEWS: Final = Reviews[AdvancedCronJobSpec](
 )
 
 
-def mutating(settings: DefaultingSettings) -> Reviewer:
-    """The mutating review under these settings."""
-    return _REVIEWS.mutating(
-        lambda request, doc: with_defaults(doc, old=request.old_object, settings=settings)
-    )
+def mutating(settings: DefaultingSettings, clock: Clock = system_clock) -> Reviewer:
+    """The mutating review under these settings. `clock` says when a schedule has changed."""
+
+    def complete(request: AdmissionRequest, doc: Document) -> Document:
+        found = with_defaults(doc, old=request.old_object, settings=settings)
+        return with_change(found, request.old_object, now=clock())
+
+    return _REVIEWS.mutating(complete)
 
 
 def validating(access: AccessLookup | None) -> Reviewer:

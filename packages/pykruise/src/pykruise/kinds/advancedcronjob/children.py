@@ -15,6 +15,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import JOBS, Resource
+from pykruise.pods.derived_names import LONGEST_LABEL, LONGEST_NAME
 from pykruise.runtime.views import BY_CONTROLLER, Views
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "child_document",
     "child_name",
     "ended_document",
+    "is_name_too_long",
     "project_child",
     "tick_of",
 ]
@@ -175,6 +177,12 @@ CHILD_VIEWS: Final[Mapping[str, Views[ChildView]]] = {
 def child_name(owner: str, tick: Instant) -> str:
     """The same for the same time, so that nothing is made twice for it."""
     return f"{owner}-{int(tick)}"
+
+
+def is_name_too_long(resource: Resource, owner: str, tick: Instant) -> bool:
+    """Whether no child can be made: the name of a Job or BroadcastJob is a label of its pods."""
+    longest = LONGEST_NAME if resource == IMAGE_LIST_PULL_JOB else LONGEST_LABEL
+    return len(child_name(owner, tick)) > longest
 
 
 def child_document(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.advancedcronjob.children import Ending, ended_document, tick_of
-from pykruise.kinds.advancedcronjob.plan import last_tick, schedule_of
+from pykruise.kinds.advancedcronjob.plan import begins_at, schedule_of
 from pykruise.kinds.advancedcronjob.snapshot import Snapshot
 from pykruise.kube.clock import Instant
 from pykruise.kube.cron import Every, Fields, Schedule, ScheduleError, ticks_between
@@ -32,8 +32,7 @@ def ticks(snapshot: Snapshot, until: Instant) -> Iterator[Instant]:
         return
     moment: Instant | None = snapshot.now
     if isinstance(schedule, Every):  # goes on from where it was
-        last = last_tick(snapshot)
-        begin = snapshot.cron.created_at if last is None else last
+        begin = begins_at(snapshot)
         moment = ticks_between(schedule, begin, snapshot.now, most=1).latest or begin
     while moment is not None and (moment := schedule.next(moment)) is not None and moment <= until:
         yield moment

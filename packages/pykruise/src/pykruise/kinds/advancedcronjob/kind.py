@@ -14,11 +14,13 @@ from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCro
 from pykruise.kube.cache import Change
 from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
+from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import JOBS
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.pods.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
@@ -63,9 +65,20 @@ KIND = Kind(
     versions=_versions,
     short_names=("acj",),
     conversion=Conversion(ADVANCED_CRON_JOBS, "v1alpha1"),
+    derived=(
+        DerivedName(
+            what="the name of a child, which is a label of its pods,",
+            longest=LONGEST_LABEL,
+            of=lambda doc, _: (
+                ()
+                if get_path(doc, "spec", "template", "imageListPullJobTemplate")
+                else (f"{doc['metadata']['name']}{HASH}",)
+            ),
+        ),
+    ),
     settings=Settings,
     reviews=Reviews(
-        mutating=lambda settings, _: mutating(settings),
+        mutating=lambda settings, lookups: mutating(settings, lookups.clock),
         validating=lambda _, lookups: validating(lookups.access),
     ),
     control=Control(

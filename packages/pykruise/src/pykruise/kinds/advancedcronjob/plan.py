@@ -11,7 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.advancedcronjob.children import ChildView, Ending, child_document, child_name
+from pykruise.kinds.advancedcronjob.children import (
+    ChildView,
+    Ending,
+    child_document,
+    child_name,
+    is_name_too_long,
+)
 from pykruise.kinds.advancedcronjob.due import MANY, Due, due
 from pykruise.kinds.advancedcronjob.snapshot import Snapshot, key_of
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
@@ -35,6 +41,18 @@ _ONCE_S: Final = 366 * 24 * 3600.0
 
 _AGAIN_S: Final = 600.0
 
+_NAME_TOO_LONG: Final = Reason(
+    Code.NAME_TOO_LONG,
+    "nothing can be made: names of children, with the time of each, would be too long",
+    "delete it, and create it by a name of at most 52 characters",
+)
+_UNNAMEABLE: Final = Note(
+    reason=_NAME_TOO_LONG.code,
+    message=_NAME_TOO_LONG.full_message,
+    warning=True,
+    again_after_s=_AGAIN_S,
+)
+
 
 def plan_cronjob(snapshot: Snapshot) -> Plan:
     """Everything to be written for this object now, its status, and when to look again."""
@@ -52,10 +70,11 @@ def plan_cronjob(snapshot: Snapshot) -> Plan:
         schedule = schedule_of(snapshot)
     except ScheduleError as error:
         return kept.waits(_invalid(str(error)), note=_unreadable(error))
-    last = last_tick(snapshot)
+    if is_name_too_long(cron.made[1], cron.name, snapshot.now):
+        return kept.waits(_NAME_TOO_LONG, note=_UNNAMEABLE)
     found = due(
         schedule,
-        last=cron.created_at if last is None else last,
+        last=begins_at(snapshot),
         now=snapshot.now,
         deadline_s=cron.spec.starting_deadline_seconds,
     )
@@ -75,6 +94,14 @@ def last_tick(snapshot: Snapshot) -> Instant | None:
     """The latest tick that was served, by the status and by what was made; None: none was."""
     ticks = (snapshot.cron.last_schedule_time, snapshot.latest_made)
     return max((tick for tick in ticks if tick is not None), default=None)
+
+
+def begins_at(snapshot: Snapshot) -> Instant:
+    """After which time its times count: the last that was served, its creation, or the change that made the schedule
+    what it is."""
+    last = last_tick(snapshot)
+    served = snapshot.cron.created_at if last is None else last
+    return served if snapshot.changed_at is None else max(served, snapshot.changed_at)
 
 
 def _serve(snapshot: Snapshot, kept: "_Plan", found: Due) -> Plan:

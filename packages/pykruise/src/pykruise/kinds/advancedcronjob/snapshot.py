@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from pykruise.kinds.advancedcronjob.changes import Seen, scheduled_since
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
 from pykruise.kinds.advancedcronjob.types import (
     ADVANCED_CRON_JOBS,
@@ -71,6 +72,9 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
             return None
 
 
+CLOCKS_DIFFER_S: Final = 300.0
+"""How far a webhook's clock may be ahead of a manager's."""
+
 PARTS: Final[Parts] = {
     "template.jobTemplate": "io.k8s.api.batch.v1.JobTemplateSpec",
     "template.broadcastJobTemplate.spec.template": POD_TEMPLATE,
@@ -131,6 +135,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Names of objects of that kind that are not its own and begin as its children's do."""
     latest_made: Instant | None = None
     """The latest tick that a child was seen for, which may be gone since; None: no child was seen."""
+    changed_at: Instant | None = None
+    """Since when its schedule, zone, pause and deadline are as they are; None: since it was created, as far as is
+    known."""
     now: Instant
     settings: Settings = Settings()
 
@@ -169,9 +176,22 @@ async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
         children=children,
         others=others,
         latest_made=read.memory(Served).latest(children),
+        changed_at=_changed_at(view, read),
         now=read.now(),
         settings=read.settings,
     )
+
+
+def _changed_at(view: AdvancedCronJobView, read: Read[Settings]) -> Instant | None:
+    """By the annotation, and by what was seen. Clocks of webhooks may be ahead a little: a time to come is now, and one
+    that is far away is none."""
+    now, spec, noted = read.now(), view.spec, scheduled_since(view.annotations)
+    noted = None if noted is not None and noted > now + CLOCKS_DIFFER_S else noted
+    seen = None
+    if spec is not None:
+        shape = (spec.schedule, spec.time_zone, spec.paused or None, spec.starting_deadline_seconds)
+        seen = read.memory(Seen).since(shape, noted=noted, now=now)
+    return max((min(time, now) for time in (noted, seen) if time is not None), default=None)
 
 
 def key_of(child: ChildView) -> Key:

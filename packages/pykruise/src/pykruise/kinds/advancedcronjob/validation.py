@@ -37,7 +37,6 @@ _PULLS: Final = "imageListPullJobTemplate"
 _PULL_PATH: Final = f"spec.template.{_PULLS}.spec"
 _MOST_IMAGES: Final = 255
 _LONGEST_DEADLINE_S: Final = 86_400
-_LONGEST_NAME: Final = 52
 """With `-` and the seconds of a time it is a name of 63 characters."""
 _IMAGE: Final = re.compile(
     r"(?:[A-Za-z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -186,9 +185,6 @@ def _immutable_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterato
 
 def warnings_of(doc: Mapping[str, Any], spec: AdvancedCronJobSpec) -> Iterator[str]:
     """What is admitted and will not work as it may be meant. A spec that is stored already may have errors."""
-    name = get_path(doc, "metadata", "name", default="")
-    if len(name) > _LONGEST_NAME:
-        yield f"metadata.name: longer than {_LONGEST_NAME} characters: names of its children are too long"
     template = ("spec", "template")
     if get_path(doc, *template, "jobTemplate", "spec", "template", "spec", "restartPolicy") == "Always":
         yield "spec.template.jobTemplate: with restartPolicy Always no Job can be created"

@@ -21,6 +21,7 @@ from pykruise.kube.rbac import on
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.pods.amounts import Amount
 from pykruise.pods.nodes import NodeView
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -78,6 +79,7 @@ KIND = Kind(
     versions=two_versions(BroadcastJob, columns=_COLUMNS),
     short_names=("bcj",),
     conversion=Conversion(BROADCAST_JOBS, "v1alpha1"),
+    amounts=(Amount(path=("spec", "parallelism"), stops="no pod is created"),),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_broadcastjob

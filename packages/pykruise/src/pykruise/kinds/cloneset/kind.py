@@ -3,13 +3,14 @@
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pykruise.kinds.cloneset.admission import mutating, validate_cloneset
 from pykruise.kinds.cloneset.conversion import CONVERSION
 from pykruise.kinds.cloneset.insight import INSIGHT
 from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
+from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP
 from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, Settings, snapshot
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
@@ -17,6 +18,7 @@ from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
 from pykruise.kinds.cloneset.wakes import follow_overlaps, matters
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths
+from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
@@ -31,11 +33,14 @@ from pykruise.plans.views import (
     REVISION_VIEWS,
 )
 from pykruise.plans.wakes import named_after
+from pykruise.pods.amounts import Amount
 from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.pods.claims import ClaimView
+from pykruise.pods.claims import ClaimView, template_name
+from pykruise.pods.derived_names import HASH, LONGEST_LABEL, LONGEST_NAME, RANDOM_END, DerivedName
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import WAITING
 from pykruise.pods.workloads import selects
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -103,11 +108,47 @@ def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Ite
                 yield cloneset.key
 
 
+def _claim_names(doc: Mapping[str, Any], _: Settings) -> Iterator[str]:
+    for one in get_path(doc, "spec", "volumeClaimTemplates", default=()):
+        yield f"{template_name(one)}-{doc['metadata']['name']}{RANDOM_END}"
+
+
 KIND = Kind(
     resource=CLONE_SETS,
     versions=two_versions(CloneSet, CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
     short_names=("clone",),
     conversion=CONVERSION,
+    amounts=(
+        Amount(
+            path=("spec", "scaleStrategy", "maxUnavailable"), stops="no pod is created", takes_negative=True
+        ),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "partition"), takes_negative=True),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxSurge"), takes_negative=True),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"), takes_negative=True),
+        Amount(
+            path=(
+                "spec",
+                "updateStrategy",
+                "rollingUpdate",
+                "inPlaceUpdateStrategy",
+                "imagePreDownloadParallelism",
+            ),
+            stops="no image is pulled ahead",
+        ),
+    ),
+    derived=(
+        DerivedName(
+            what="the label controller-revision-hash of its pods",
+            longest=LONGEST_LABEL,
+            of=lambda doc, settings: () if settings.short_hash else (f"{doc['metadata']['name']}{HASH}",),
+        ),
+        DerivedName(
+            what="the name of a pod",
+            longest=LONGEST_NAME,
+            of=lambda doc, _: (f"{doc['metadata']['name']}{RANDOM_END}",),
+        ),
+        DerivedName(what="the name of a pod's PVC", longest=LONGEST_NAME, of=_claim_names),
+    ),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),
@@ -128,6 +169,8 @@ KIND = Kind(
         plan=plan_cloneset,
         failed=status_after,
         standing=standing_of,
+        own_conditions=frozenset({WAITING, SELECTOR_OVERLAP}),
+        urgent_conditions=frozenset({WAITING}),
     ),
     lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(

@@ -9,24 +9,33 @@ became 0 would update everything.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, CloneSetSpec
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.workload_spec import LARGEST_SET, too_large
 
 __all__ = [
+    "NONE_MAY_GO",
+    "SCALE_LIMIT",
     "UNLIMITED",
+    "UPDATE_LIMIT",
     "FieldProblem",
     "Limits",
     "Numbers",
     "Sort",
     "Tally",
+    "allows_none",
     "limits_of",
     "numbers_of",
     "tally_of",
 ]
+
+SCALE_LIMIT = "spec.scaleStrategy.maxUnavailable"
+UPDATE_LIMIT = "spec.updateStrategy.rollingUpdate.maxUnavailable"
 
 UNLIMITED = 2_147_483_647
 """scaleStrategy.maxUnavailable when it is not given."""
@@ -88,9 +97,7 @@ def limits_of(spec: CloneSetSpec) -> tuple[Limits, list[FieldProblem]]:
     strategy = spec.scale_strategy
     scale_max_unavailable = UNLIMITED
     if strategy is not None and strategy.max_unavailable is not None:
-        scale_max_unavailable = number(
-            strategy.max_unavailable, "spec.scaleStrategy.maxUnavailable", Rounding.UP
-        )
+        scale_max_unavailable = number(strategy.max_unavailable, SCALE_LIMIT, Rounding.UP)
     if spec.replicas < 0:
         problems.append(FieldProblem("spec.replicas", "must be greater than or equal to 0"))
     limits = Limits(
@@ -98,7 +105,7 @@ def limits_of(spec: CloneSetSpec) -> tuple[Limits, list[FieldProblem]]:
         partition=partition,
         max_unavailable=number(
             DEFAULT_MAX_UNAVAILABLE if max_unavailable is None else max_unavailable,
-            f"{path}.maxUnavailable",
+            UPDATE_LIMIT,
             Rounding.DOWN if max_surge > 0 else Rounding.UP,
         ),
         max_surge=max_surge,
@@ -112,6 +119,15 @@ def _partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
     if isinstance(value, str) and value != "100%" and replicas > 1 and resolved == replicas:
         return replicas - 1
     return min(resolved, replicas)
+
+
+def allows_none(limits: Limits) -> bool:
+    """Whether no pod that serves may ever be taken out of service: there is no room, and none comes with a surge."""
+    return limits.replicas > 0 and limits.max_unavailable == limits.max_surge == 0
+
+
+NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no pod that serves may go")
+"""Why a pod that serves is left alone under such limits."""
 
 
 class Sort(msgspec.Struct, frozen=True, gc=False):

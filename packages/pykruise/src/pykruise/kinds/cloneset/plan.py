@@ -31,7 +31,7 @@ from pykruise.kinds.cloneset.status import (
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetCondition, CloneSetStatus
 from pykruise.kinds.cloneset.update import plan_update
-from pykruise.kinds.cloneset.waiting import waiting_of
+from pykruise.kinds.cloneset.waiting import held_pods, waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -126,7 +126,7 @@ def _joined(
         ws,
         collision_count=choice.collision_count,
         failures={**outcomes, SELECTOR_OVERLAP: overlap},
-        waiting=waiting,
+        waiting=waiting or held_pods(ws),
         generation=ws.snapshot.cloneset.generation,
     )
     zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)

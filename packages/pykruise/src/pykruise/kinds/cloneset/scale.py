@@ -18,7 +18,7 @@ from pykruise.kinds.cloneset.claims import (
     ids_of_new_pods,
     with_claims,
 )
-from pykruise.kinds.cloneset.limits import Numbers
+from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
@@ -186,7 +186,8 @@ def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str
             parting.skipped[pod.name] = Reason(Code.TURN, f"{why}, after those that go first")
             continue
         if pod.is_serving and parting.ready_budget <= 0:
-            parting.skipped[pod.name] = Reason(Code.BUDGET, f"{why}, but maxUnavailable is used up")
+            used_up = Reason(Code.BUDGET, f"{why}, but maxUnavailable is used up")
+            parting.skipped[pod.name] = NONE_MAY_GO if allows_none(ws.limits) else used_up
             continue
         parting.ready_budget -= pod.is_serving
         because = f"{why}, within maxUnavailable" if pod.is_serving else f"{why}, and not serving"

@@ -175,7 +175,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 async def snapshot(view: CloneSetView, read: Read[Settings]) -> Snapshot:
     """The CloneSet with its pods, claims and revisions, as they are known now."""
-    around = sort_out(revisions_around(view, read), view, selector=view.selector)
+    around = sort_out(await revisions_around(view, read), view, selector=view.selector)
     claims = tuple(read.owned(CLAIM_VIEWS, view.uid))
     budgets = read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace) if read.is_read(BUDGET_VIEWS) else ()
     now = read.now()

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.cloneset.in_place import Differences, begin
-from pykruise.kinds.cloneset.limits import Numbers
+from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
 from pykruise.kinds.cloneset.scale import part
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.resources import PODS
@@ -83,7 +83,8 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
     able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
     now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
     skipped = skip(kept, _kept(ws))
-    skipped |= _skip(able[len(now) :], refusal or MAX_UNAVAILABLE_USED_UP)
+    used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
+    skipped |= _skip(able[len(now) :], refusal or used_up)
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused} if refused else {}
     phase = _update(ws, now, target, differences)
     phase = msgspec.structs.replace(

@@ -8,15 +8,22 @@ needs a person comes first, then what the spec itself holds back, then what goes
 """
 
 from collections.abc import Mapping
+from typing import Final
 
+from pykruise.kinds.cloneset.limits import SCALE_LIMIT, UPDATE_LIMIT, allows_none
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
-from pykruise.pods.pod_blockers import blockers_of
-from pykruise.pods.reasons import Code
+from pykruise.pods.amounts import limit_is_zero
+from pykruise.pods.pod_blockers import blockers_of, held_by_finalizers
+from pykruise.pods.reasons import CODES, Code, rank_of
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["is_converged", "waiting_of"]
+__all__ = ["held_pods", "is_converged", "waiting_of"]
+
+
+_SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE})
+"""Why pods of an older template stay, where a person has to do something about the pods."""
 
 
 def is_converged(ws: WorkingSet) -> bool:
@@ -35,11 +42,23 @@ def waiting_of(ws: WorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | Non
     stuck = [(pod, found) for pod, found in obstacles if not found.is_wait]
     return (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
-        or _of_number(ws, skipped)
+        or held_pods(ws)
+        or _unless_limited(_of_number(ws, skipped), stuck)
         or waiting_for_pods(stuck)
         or waiting_for_pods(obstacles)
         or _of_updates(ws, skipped)
     )
+
+
+def _unless_limited(number: Reason | None, stuck: list[tuple[PodView, Reason]]) -> Reason | None:
+    """Pods that are not available are why a limit is used up."""
+    limited = (Code.SCALE_UP_LIMITED, Code.MAX_UNAVAILABLE)
+    return None if number is not None and stuck and number.code in limited else number
+
+
+def held_pods(ws: WorkingSet) -> Reason | None:
+    """Pods that are to go, and that finalizers keep; the CloneSet may have converged without them."""
+    return waiting_for_pods([(pod, held) for pod in ws.snapshot.pods if (held := held_by_finalizers(pod))])
 
 
 def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
@@ -57,10 +76,12 @@ def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     going = list(ws.marked(Mark.TO_DELETE | Mark.PRE_DELETING))
     if going or numbers.remove > 0:
         reasons = (skipped.get(pod.name) for pod in ws.pods)
-        held = any(one is not None and one.code == Code.BUDGET for one in reasons)
+        held = any(one is not None and one.code in (Code.BUDGET, Code.LIMIT_IS_ZERO) for one in reasons)
         message = f"{len(going) or numbers.remove} pods are to be deleted"
         if not held:
             return Reason(Code.DELETING, message)
+        if allows_none(ws.limits):
+            return limit_is_zero(UPDATE_LIMIT, f"{message}, and none that serves is")
         remedy = "wait until more pods are available, or see what keeps them from it"
         return Reason(Code.MAX_UNAVAILABLE, f"{message}: maxUnavailable is used up", remedy)
     return None
@@ -69,6 +90,8 @@ def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
 def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, now: int) -> Reason:
     if now == 0:
         limit = ws.limits.scale_max_unavailable
+        if limit == 0:
+            return limit_is_zero(SCALE_LIMIT, f"{missing} pods are missing, and none is created")
         return Reason(
             Code.SCALE_UP_LIMITED,
             f"{missing} pods are missing, and scaleStrategy.maxUnavailable ({limit}) is used up",
@@ -77,10 +100,9 @@ def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, 
     leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in skipped]
     if leaving:
         pod = min(leaving, key=lambda one: one.name)
-        what = f" (finalizers: {', '.join(pod.finalizers)})" if pod.finalizers else ""
         return Reason(
             Code.TERMINATING,
-            f"pod {pod.name} {skipped[pod.name].message}{what}",
+            f"pod {pod.name} {skipped[pod.name].message}",
             "see why it does not end, if that lasts",
         )
     return Reason(Code.CREATING, f"{missing} pods are missing and being created")
@@ -100,7 +122,14 @@ def _of_updates(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason:
             "lower spec.updateStrategy.rollingUpdate.partition to go on",
         )
     if old and all(pod.name in skipped for pod in old):
+        if allows_none(ws.limits) and any(skipped[pod.name].code == Code.LIMIT_IS_ZERO for pod in old):
+            return limit_is_zero(UPDATE_LIMIT, f"{count}, and none that serves is updated")
         name = min(pod.name for pod in old)
+        first = min((skipped[pod.name] for pod in old), key=lambda why: rank_of(why.code))
+        if first.code in _SAID_AS_THEY_ARE:
+            return Reason(
+                first.code, f"{count}; {first.message}", first.remedy or CODES[Code(first.code)].helps
+            )
         return Reason(
             Code.UPDATE_HELD,
             f"{count}; pod {name} {skipped[name].message}",

@@ -73,7 +73,11 @@ def _headline(status: Mapping[str, Any]) -> str:
     states = status.get("containerRecreateStates") or ()
     done = sum(one.get("phase") == "Succeeded" for one in states)
     phase, message = status.get("phase") or "not begun", status.get("message")
-    return f"{phase}: {done} of {len(states)} containers are recreated" + (f"; {message}" if message else "")
+    waiting = [one.get("name", "") for one in states if one.get("phase") == "Recreating"]
+    said = [f"{phase}: {done} of {len(states)} containers are recreated"]
+    if waiting and not status.get("completionTime"):
+        said.append(f"{', '.join(waiting)} must be ready and have run for minStartedSeconds")
+    return "; ".join([*said, message] if message else said)
 
 
 KIND = Kind(

@@ -16,7 +16,13 @@ from pykruise.kinds.containerrecreaterequest.types import (
     CONTAINER_RECREATE_REQUESTS,
     ContainerTarget,
 )
-from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, RequestView, Snapshot
+from pykruise.kinds.containerrecreaterequest.view import (
+    ACTIVE_LABEL,
+    TURN_ANNOTATION,
+    WAITS,
+    RequestView,
+    Snapshot,
+)
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import pod_patch
@@ -64,7 +70,8 @@ def plan_request(snapshot: Snapshot) -> Plan:
             return _ending(snapshot, message)
     again_s = min(looks.values(), default=None)
     if request.status.phase != _RECREATING:
-        return Plan(requeue_after_s=again_s, waiting=_not_begun(snapshot, pod))
+        stages = () if snapshot.is_turn_noted else (_note_turn(snapshot),)
+        return Plan(stages=stages, requeue_after_s=again_s, waiting=_not_begun(snapshot, pod))
     return _during(snapshot, pod, again_s)
 
 
@@ -77,6 +84,14 @@ def _times_left(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
         yield NO_RESPONSE, began + RESPONSE_S - now
     if (limit := request.spec.active_deadline_seconds) is not None:
         yield TOO_LATE, request.created_at + limit - now
+
+
+def _note_turn(snapshot: Snapshot) -> Stage:
+    """That it waits for another request, or since when it does not any more: its creation does not say it. In whole
+    seconds, none too early."""
+    since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
+    patch = _patch(snapshot.request, {"metadata": {"annotations": {TURN_ANNOTATION: since}}})
+    return _stage(Purpose.MARK_REQUEST, snapshot.request, patch)
 
 
 def _is_behind_another(snapshot: Snapshot) -> bool:

@@ -16,7 +16,7 @@ from pykruise.kinds.containerrecreaterequest.types import (
     ContainerRecreateRequestSpec,
     ContainerRecreateRequestStatus,
 )
-from pykruise.kube.clock import Instant
+from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.ids import Key
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
@@ -31,8 +31,11 @@ __all__ = [
     "NODE_LABEL",
     "POD_LABEL",
     "REQUEST_VIEWS",
+    "TURN_ANNOTATION",
+    "WAITS",
     "RequestView",
     "Snapshot",
+    "Turn",
     "read_spec",
     "snapshot",
 ]
@@ -41,6 +44,10 @@ POD_LABEL: Final = "crr.apps.kruise.io/pod-uid"
 NODE_LABEL: Final = "crr.apps.kruise.io/node-name"
 ACTIVE_LABEL: Final = "crr.apps.kruise.io/active"
 """`true` until the request is over: agents see the others no more."""
+
+TURN_ANNOTATION: Final = "pykruise.io/turn-since"
+"""On a request that has waited for another one: since when it does not any more, or that it does."""
+WAITS: Final = "waits"
 
 BY_POD: Final = "pod"
 """Index: uid of the pod."""
@@ -88,11 +95,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Further requests for the same pod."""
     turn_at: Instant
     """Since when none of them is carried out, as far as is known; infinite: one is. Agents take one after the other."""
+    is_turn_noted: bool = True
+    """Whether the request says so, or its creation does."""
     now: Instant
 
 
 class Turn:
-    """What is remembered of a request: of one before it that is deleted nothing says until when it went on."""
+    """Since when it is a request's turn. Of a request before it that is deleted nothing says until when it went on, so
+    the request itself is annotated while it waits and when it does not any more: managers that start later know it.
+    """
 
     at: Instant | None = None
 
@@ -100,9 +111,37 @@ class Turn:
         """`Snapshot.turn_at` as of now."""
         if any(one.is_carried_out for one in others):
             self.at = math.inf
-        elif self.at == math.inf or (self.at is None and request.status.phase == "Pending"):
+        elif self.at == math.inf:
             self.at = now
-        return request.created_at if self.at is None else self.at
+        elif self.at is None:
+            self.at = _turn_of(request, now)
+        return self.at
+
+
+def _turn_of(request: RequestView, now: Instant) -> Instant:
+    """For a manager that sees it for the first time, and none that is carried out before it."""
+    noted = _noted_turn(request)
+    if noted is not None:
+        return min(noted, now)
+    return now if request.status.phase == "Pending" else request.created_at
+
+
+def _noted_turn(request: RequestView) -> Instant | None:
+    """What its annotation says: infinite: it waits; None: nothing, or nothing that can be read."""
+    text = request.annotations.get(TURN_ANNOTATION)
+    if text == WAITS:
+        return math.inf
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
+
+
+def _is_noted(request: RequestView, turn_at: Instant) -> bool:
+    noted = _noted_turn(request)
+    if noted is None:
+        return turn_at == request.created_at
+    return turn_at == noted if math.inf in (turn_at, noted) else turn_at <= noted
 
 
 async def snapshot(view: RequestView, read: Read[Any]) -> Snapshot:
@@ -111,11 +150,13 @@ async def snapshot(view: RequestView, read: Read[Any]) -> Snapshot:
     found = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
     others = tuple(one for one in found if one.uid != view.uid)
     now = read.now()
+    turn_at = read.memory(Turn).look(view, others, now)
     return Snapshot(
         request=view,
         pod=named.views.get(view.pod_uid),
         others=others,
-        turn_at=read.memory(Turn).look(view, others, now),
+        turn_at=turn_at,
+        is_turn_noted=_is_noted(view, turn_at),
         now=now,
     )
 

@@ -32,9 +32,11 @@ from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_ve
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.plans.wakes import named_after
+from pykruise.pods.amounts import Amount
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.standing import standing_of
 from pykruise.pods.views import FINISHED
+from pykruise.pods.waiting import WAITING
 from pykruise.pods.workloads import selects
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.control import Control
@@ -128,6 +130,12 @@ KIND = Kind(
     versions=two_versions(DaemonSet, DaemonSetV1Alpha1, columns=_COLUMNS),
     short_names=("daemon", "ads"),
     conversion=CONVERSION,
+    amounts=(
+        Amount(path=("spec", "burstReplicas"), least=1),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "partition")),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxSurge")),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")),
+    ),
     settings=Settings,
     reviews=Reviews(mutating=lambda *_: mutate_daemonset, validating=lambda *_: validate_daemonset),
     control=Control(
@@ -141,6 +149,8 @@ KIND = Kind(
         plan=plan_daemonset,
         failed=status_after,
         standing=standing_of,
+        own_conditions=frozenset({WAITING}),
+        urgent_conditions=frozenset({WAITING}),
         remember=_note_replaced,
     ),
     lends=POD_OWNER_LENDS,

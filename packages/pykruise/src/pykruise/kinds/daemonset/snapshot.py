@@ -155,7 +155,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 async def snapshot(view: DaemonSetView, read: Read[Settings]) -> Snapshot:
     """The DaemonSet with its pods, revisions and all nodes, as they are known now."""
-    around = sort_out(revisions_around(view, read), view, selector=view.selector)
+    around = sort_out(await revisions_around(view, read), view, selector=view.selector)
     pods = tuple(read.owned(POD_VIEWS, view.uid))
     orphans = tuple(read.orphans(POD_VIEWS, view.namespace))
     known = read.memory(NodeMemory)

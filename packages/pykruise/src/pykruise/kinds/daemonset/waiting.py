@@ -15,7 +15,7 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.pod_blockers import blockers_of
+from pykruise.pods.pod_blockers import blockers_of, held_by_finalizers
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import FINISHED, PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
@@ -139,7 +139,7 @@ def _reported_by_nodes(ws: WorkingSet) -> Iterator[tuple[PodView, Reason]]:
     for state in ws.nodes:
         for pod in state.pods:
             if pod.is_deleting:
-                if pod.finalizers or state.is_lost:
+                if held_by_finalizers(pod) or state.is_lost:
                     yield pod, _of_ending(state, pod)
             elif pod.phase in FINISHED:
                 yield pod, _of_finished(ws, state.name, pod)
@@ -149,7 +149,7 @@ def _reported_by_nodes(ws: WorkingSet) -> Iterator[tuple[PodView, Reason]]:
 
 def _of_lost(node: str) -> Reason:
     return Reason(
-        Code.NODE_NOT_READY,
+        Code.NODE_LOST,
         f"does not serve, as its node {node} is not ready",
         f"bring node {node} back, or delete it",
     )
@@ -159,13 +159,10 @@ def _of_ending(state: NodeState, pod: PodView) -> Reason:
     if state.is_lost:
         remedy = f"bring node {state.name} back, or delete it, or the pod with --grace-period=0 --force"
         because = f"is to go, but its node {state.name} is not ready"
-        return Reason(Code.NODE_NOT_READY, because, remedy)
-    names = ", ".join(pod.finalizers)
-    return Reason(
-        Code.TERMINATING,
-        f"is to go, but finalizers hold it: {names}",
-        "have them taken off by the controller that set them",
-    )
+        return Reason(Code.NODE_LOST, because, remedy)
+    held = held_by_finalizers(pod)
+    assert held is not None
+    return held
 
 
 def _of_finished(ws: WorkingSet, node: str, pod: PodView) -> Reason:

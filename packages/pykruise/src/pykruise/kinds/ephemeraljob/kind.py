@@ -21,6 +21,7 @@ from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS
+from pykruise.pods.amounts import Amount
 from pykruise.pods.views import PodView
 from pykruise.pods.workload_admission import Reviews as SpecReviews
 from pykruise.runtime.control import Control
@@ -72,6 +73,7 @@ KIND = Kind(
     resource=EPHEMERAL_JOBS,
     versions=(Version(name="v1alpha1", root=EphemeralJob, storage=True, columns=_COLUMNS),),
     short_names=("ejob",),
+    amounts=(Amount(path=("spec", "parallelism"), stops="nothing is started"),),
     reviews=Reviews(validating=lambda *_: _validate),
     control=Control(
         name="ephemeraljob",

@@ -18,6 +18,7 @@ from pykruise.kube.rbac import READ, on
 from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import PULL_JOB_VIEWS
+from pykruise.pods.amounts import Amount
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.node_image_api import NODE_IMAGES
 from pykruise.pods.settings import NoSettings
@@ -62,6 +63,7 @@ KIND = Kind(
     versions=two_versions(ImageListPullJob, columns=_COLUMNS),
     conversion=Conversion(IMAGE_LIST_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
+    amounts=(Amount(path=("spec", "parallelism"), stops="no node is asked"),),
     reviews=Reviews(
         mutating=lambda *_: mutate_imagelistpulljob,
         validating=lambda *_: validate_imagelistpulljob,

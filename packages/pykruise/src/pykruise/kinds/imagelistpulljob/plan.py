@@ -23,9 +23,11 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import keys
+from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.fan_out import Decision, Policy, Run, State, Target, fan_out
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.node_images import instant_of
+from pykruise.pods.pull_rules import parallelism_of
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -63,7 +65,7 @@ def plan_imagelistpulljob(snapshot: Snapshot) -> Plan:
         stages=stages,
         status=status.document(),
         requeue_after_s=decision.requeue_after_s,
-        waiting=_waiting(decision),
+        waiting=_waiting(decision, job.spec),
         skipped=dict(_skipped(own, targets)),
     )
 
@@ -236,12 +238,21 @@ def _status(
     return msgspec.structs.replace(found, completion_time=format_time(snapshot.now))
 
 
-def _waiting(decision: Decision) -> Reason | None:
+def _waiting(decision: Decision, spec: ImageListPullJobSpec) -> Reason | None:
     left = decision.counts.wanted - decision.counts.succeeded - decision.counts.failed
     if left == 0:
         return None
+    if _allows_none(spec):
+        return limit_is_zero("spec.parallelism", "no node is asked")
     images = "1 image is" if left == 1 else f"{left} images are"
     return Reason(Code.IMAGE_PULLING, f"{images} not everywhere yet")
+
+
+def _allows_none(spec: ImageListPullJobSpec) -> bool:
+    try:
+        return parallelism_of(spec.parallelism) == 0
+    except ValueError:  # its ImagePullJobs say so
+        return False
 
 
 def _skipped(own: Mapping[str, PullJobView], targets: Sequence[Target]) -> Iterator[tuple[str, Reason]]:

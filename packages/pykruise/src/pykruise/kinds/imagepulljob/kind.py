@@ -17,6 +17,7 @@ from pykruise.kube.resources import NAMESPACES, SECRETS
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
+from pykruise.pods.amounts import Amount
 from pykruise.pods.node_image_api import NODE_IMAGES
 from pykruise.runtime.control import Control
 
@@ -39,6 +40,7 @@ KIND = Kind(
     ),
     conversion=Conversion(IMAGE_PULL_JOBS, "v1alpha1"),
     gates=("KruiseDaemon", "ImagePullJobGate"),
+    amounts=(Amount(path=("spec", "parallelism"), stops="no node is asked"),),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda *_: mutate_imagepulljob,

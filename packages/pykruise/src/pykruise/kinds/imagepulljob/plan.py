@@ -2,8 +2,8 @@
 
 Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: secrets copied, nodes asked, the status; at the end, what it held
 
-Pure. Nodes are asked by an entry in their NodeImage, and answer there. A job that is over says so first, and then lets
-go of the secrets that were copied for it: its finalizer keeps it until that is done.
+Pure. Nodes are asked by an entry in their NodeImage, and answer there. A job that is over says so first, and some
+seconds later lets go of the secrets that were copied for it: its finalizer keeps it until that is done.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.image_references import ImageName
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
+from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.fan_out import Decision, Hold, Policy, Run, State, Target, fan_out
 from pykruise.pods.image_api import ImagePullJobSpec, ImagePullJobStatus
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
@@ -34,10 +35,14 @@ __all__ = ["plan_imagepulljob", "policy_of"]
 NAMESPACE_AGAIN_S: Final = 10.0
 """When a namespace that is missing is looked for again."""
 
+COPIES_KEPT_S: Final = 10.0
+"""How long copies of secrets stay when their job has ended: a client that looks once a second can see them, however
+fast the nodes are. They go at once with a job that is deleted."""
+
 _WARN_AGAIN_S: Final = 600.0
 
 _HOLDS: Final = {
-    Hold.PAUSED: Reason(Code.PAUSED, "parallelism is 0", "raise spec.parallelism"),
+    Hold.ZERO: limit_is_zero("spec.parallelism", "no node is asked"),
     Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
     Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
 }
@@ -164,15 +169,16 @@ def _notes(secrets: SecretSync) -> Iterator[Note]:
 
 
 def _after_end(snapshot: Snapshot) -> Plan:
-    """Secrets and the finalizer are let go; at its time the job is deleted."""
+    """Secrets and the finalizer are let go a moment later; at its time the job is deleted."""
     job = snapshot.job
     stages: list[Stage] = []
+    kept_s = None
     if FINALIZER in job.finalizers:
-        if snapshot.has_shared_namespace:
-            namespace = snapshot.settings.secrets_namespace
-            sync = sync_of(job, copies=snapshot.copies, sources={}, namespace=namespace)
-            stages += _stage(Purpose.RELEASE_SECRETS, sync.releases)
-        stages += _stage(Purpose.RELEASE_JOB, [_finalizers(job, held=False)])
+        releases = _releases(snapshot)
+        kept_s = _time_to_keep(snapshot) if releases else None
+        if kept_s is None:
+            stages += _stage(Purpose.RELEASE_SECRETS, releases)
+            stages += _stage(Purpose.RELEASE_JOB, [_finalizers(job, held=False)])
     if job.is_deleting:
         return Plan(stages=tuple(stages))
     left_s = _time_to_live(snapshot)
@@ -184,7 +190,24 @@ def _after_end(snapshot: Snapshot) -> Plan:
         stages += _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
         left_s = None
     waiting = Reason(Code.JOB_OVER, "the job is over") if left_s is not None else None
-    return Plan(stages=tuple(stages), requeue_after_s=left_s, waiting=waiting)
+    times = [one for one in (left_s, kept_s) if one is not None]
+    return Plan(stages=tuple(stages), requeue_after_s=min(times, default=None), waiting=waiting)
+
+
+def _releases(snapshot: Snapshot) -> tuple[Chain, ...]:
+    if not snapshot.has_shared_namespace:
+        return ()
+    namespace = snapshot.settings.secrets_namespace
+    return sync_of(snapshot.job, copies=snapshot.copies, sources={}, namespace=namespace).releases
+
+
+def _time_to_keep(snapshot: Snapshot) -> float | None:
+    """Seconds until the copies of a job that has just ended are let go; None: now."""
+    ended_at = instant_of(snapshot.job.status.completion_time)
+    if snapshot.job.is_deleting or ended_at is None:
+        return None
+    left_s = ended_at + COPIES_KEPT_S - snapshot.now
+    return left_s if 0 < left_s <= COPIES_KEPT_S else None
 
 
 def _time_to_live(snapshot: Snapshot) -> float | None:
@@ -223,17 +246,13 @@ def _document(status: ImagePullJobStatus) -> Document:
 # ── reasons ──────────────────────────────────────────────────────────────────
 
 
-def _held(hold: Hold, policy: Policy) -> Reason:
-    return _HOLDS[Hold.PAUSED if policy.parallelism == 0 else hold]
-
-
 def _waiting(policy: Policy, decision: Decision) -> Reason | None:
     if decision.counts.wanted == 0:
         return Reason(Code.NO_NODE_IMAGE, "no node is selected; the job waits for one")
     if decision.counts.active or decision.start:
         return Reason(Code.IMAGE_PULLING, _pulled_by(decision.counts.active + len(decision.start)))
     if decision.waiting:
-        return _held(next(iter(decision.waiting.values())), policy)
+        return _HOLDS[next(iter(decision.waiting.values()))]
     return None
 
 
@@ -248,7 +267,7 @@ def _skipped(
     for node, target in zip(snapshot.nodes, targets, strict=True):
         hold = decision.waiting.get(target.name)
         if hold is not None:
-            yield target.name, _held(hold, policy)
+            yield target.name, _HOLDS[hold]
         elif target.state is State.ACTIVE:
             yield target.name, _pulling(node, image)
         elif target.state is State.FAILED:

@@ -19,6 +19,7 @@ from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
+from pykruise.pods.amounts import Amount
 from pykruise.pods.white_list import CONFIGURATION
 from pykruise.runtime.control import Control
 
@@ -39,6 +40,10 @@ KIND = Kind(
     short_names=("pub",),
     conversion=CONVERSION,
     any_gate=("PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"),
+    amounts=(
+        Amount(path=("spec", "maxUnavailable")),
+        Amount(path=("spec", "minAvailable")),
+    ),
     settings=Settings,
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.readers.get("podunavailablebudget")),

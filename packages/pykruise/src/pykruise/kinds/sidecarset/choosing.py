@@ -16,6 +16,7 @@ from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.types import UpdateStrategy
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.ordering import Term, by_priority, scatter
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.pods.views import PodView
@@ -38,6 +39,7 @@ BY_PARTITION: Final = Reason(
     Code.PARTITION, "the partition keeps it at its revision", f"lower {_STRATEGY}.partition to go on"
 )
 BY_BUDGET: Final = Reason(Code.BUDGET, "waits for its turn: maxUnavailable is used up")
+BY_ZERO: Final = limit_is_zero(f"{_STRATEGY}.maxUnavailable", "it serves, and no pod that serves is upgraded")
 
 EVERY_VALUE: Final = "*"
 ALL: Final = "100%"
@@ -77,7 +79,8 @@ def choose(one: SidecarSetView, pods: Sequence[ManagedPod]) -> Chosen:
     going = max(len(ordered) - keep, 0)
     skipped |= dict.fromkeys((pod.label for pod in ordered[going:]), BY_PARTITION)
     chosen, budgeted = _within_budget(ordered[:going], pods, strategy.max_unavailable)
-    skipped |= dict.fromkeys((pod.label for pod in budgeted), BY_BUDGET)
+    is_zero = most_unavailable(strategy.max_unavailable, of=len(pods)) <= 0
+    skipped |= dict.fromkeys((pod.label for pod in budgeted), BY_ZERO if is_zero else BY_BUDGET)
     return Chosen(pods=chosen, stuck=stuck, skipped=skipped)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from pykruise.kinds.sidecarset.admission import mutate_sidecarset, validating
 from pykruise.kinds.sidecarset.conversion import CONVERSION
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.kinds.sidecarset.refusals import learn
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
@@ -22,6 +23,7 @@ from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
+from pykruise.pods.amounts import Amount
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.sidecars import injected_sets
 from pykruise.pods.standing import standing_of
@@ -80,6 +82,10 @@ KIND = Kind(
     resource=SIDECAR_SETS,
     versions=two_versions(SidecarSet, SidecarSetV1Alpha1, columns=_COLUMNS),
     conversion=CONVERSION,
+    amounts=(
+        Amount(path=("spec", "updateStrategy", "maxUnavailable"), stops="no pod that serves is upgraded"),
+        Amount(path=("spec", "updateStrategy", "partition")),
+    ),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda *_: mutate_sidecarset,
@@ -97,6 +103,7 @@ KIND = Kind(
         snapshot=snapshot,
         object_of=lambda snapshot: snapshot.sidecarset,
         plan=plan_sidecarset,
+        learn=learn,
         standing=standing_of,
         is_generation_in_conditions=True,
     ),

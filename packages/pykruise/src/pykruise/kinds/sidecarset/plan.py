@@ -15,7 +15,8 @@ from pykruise.kinds.sidecarset.conditions import condition_patch
 from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, truncate_history
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.pod_annotations import PatchError
-from pykruise.kinds.sidecarset.snapshot import Snapshot
+from pykruise.kinds.sidecarset.refusals import LAST_RETRY_S
+from pykruise.kinds.sidecarset.snapshot import Refusal, Snapshot
 from pykruise.kinds.sidecarset.status import status_of
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kube.documents import Document
@@ -55,6 +56,8 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
         waiting = Reason(Code.INVALID_SPEC, one.problem, "correct the field")
         return Plan(notes=(note,), waiting=waiting, skipped=_skip(snapshot.pods, reason))
     revision = ensure_revision(snapshot)
+    if snapshot.refusal is not None:
+        return _held(snapshot, snapshot.refusal, revision)
     stages, skipped, notes = _upgrades(snapshot, revision)
     status = status_of(snapshot, revision)
     return Plan(
@@ -64,6 +67,25 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
         waiting=_waiting(snapshot.pods, skipped),
         skipped=skipped,
         notes=notes,
+    )
+
+
+def _held(snapshot: Snapshot, refusal: Refusal, revision: StoredRevision) -> Plan:
+    """Nothing is written until the write that was refused is tried again: one event for all tries."""
+    reason, status = refusal.reason, status_of(snapshot, revision)
+    note = Note(
+        reason="FailedUpgradeSidecar",
+        message=f"{refusal.about}: {reason.message}; tried again within {LAST_RETRY_S:g} s",
+        warning=True,
+        again_after_s=AGAIN_S,
+        same_as=reason.code,
+    )
+    return Plan(
+        status=None if status == snapshot.sidecarset.stored_status else status,
+        requeue_after_s=refusal.again_at - snapshot.now,
+        waiting=reason,
+        skipped=_skip([pod for pod in snapshot.pods if not pod.is_updated], reason),
+        notes=(note,),
     )
 
 
@@ -155,11 +177,6 @@ def _upgraded(snapshot: Snapshot, revision: StoredRevision, chosen: Chosen) -> _
             action=_patch(pod, body),
             because=f"sidecars upgraded to revision {revision.name}"
             + ("" if pod.is_ready else "; the pod is not ready, so it costs nothing"),
-            failed=Note(
-                reason="FailedUpgradeSidecar",
-                message=f"failed to upgrade sidecars of {pod.label}",
-                warning=True,
-            ),
         )
         chains.append(Chain(subject=pod.label, steps=(step,)))
     if chosen.stuck:

@@ -17,13 +17,15 @@ from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.views import BY_NAME_PREFIX, BY_SIDECARSET, NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
+from pykruise.plans.workloads import without_ghosts
 from pykruise.pods.names import LONGEST_REVISION_OWNER
 from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.runtime.read import Read
+from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
 
-__all__ = ["SIDECAR_SET_VIEWS", "Settings", "Snapshot", "snapshot"]
+__all__ = ["SIDECAR_SET_VIEWS", "Refusal", "Refusals", "Settings", "Snapshot", "snapshot"]
 
 SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](resource=SIDECAR_SETS, projector=lambda: project_sidecarset)
 
@@ -37,6 +39,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Any annotation of pods may be patched."""
 
 
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A write that was refused when it was tried last."""
+
+    reason: Reason
+    about: str
+    """The pod that was to be written to, or what else."""
+    tries: int
+    """In a row, without a pod that was upgraded between them."""
+    again_at: Instant
+    generation: int
+    updated: int
+    """How many pods had the newest sidecars then."""
+
+
+class Refusals(msgspec.Struct):
+    """What is remembered of a SidecarSet (refusals.py)."""
+
+    last: Refusal | None = None
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The world of one SidecarSet at one instant."""
 
@@ -47,6 +69,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Its own, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
     """Further revisions whose names could be in the way, by name."""
+    refusal: Refusal | None = None
+    """Until its time nothing is written."""
     now: Instant
     settings: Settings = Settings()
 
@@ -56,7 +80,8 @@ async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
     own: list[RevisionView] = []
     others: dict[str, RevisionView] = {}
     prefix = (read.settings.namespace, view.name[:LONGEST_REVISION_OWNER])
-    for revision in read.by_index(REVISION_VIEWS, BY_NAME_PREFIX, prefix):
+    known = read.by_index(REVISION_VIEWS, BY_NAME_PREFIX, prefix)
+    for revision in await without_ghosts(known, view, read):
         is_own = revision.labels.get(SET_LABEL) == view.name
         if is_own and revision.controller_uid in ("", view.uid):
             own.append(revision)
@@ -73,9 +98,17 @@ async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
         pods=sorted(managed, key=lambda one: (one.pod.namespace, one.pod.name)),
         revisions=sorted_revisions(own),
         other_revisions=others,
+        refusal=_refusal(view, read),
         now=read.now(),
         settings=read.settings,
     )
+
+
+def _refusal(view: SidecarSetView, read: Read[Settings]) -> Refusal | None:
+    """The last one, while its time to wait lasts and the spec is the same."""
+    last = read.memory(Refusals).last
+    is_held = last is not None and last.generation == view.generation and last.again_at > read.now()
+    return last if is_held else None
 
 
 def _labels_of(name: str, view: SidecarSetView, read: Read[Settings]) -> Mapping[str, str] | None:

@@ -13,7 +13,7 @@ from pykruise.kinds.statefulset.claim_rules import claim_errors
 from pykruise.kinds.statefulset.defaults import DefaultingSettings, with_defaults
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSetSpec
-from pykruise.kinds.statefulset.validation import errors_of, warnings_of
+from pykruise.kinds.statefulset.validation import errors_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
@@ -50,4 +50,4 @@ def validating(*, resizes_claims: bool = False, classes: ClassLookup | None = No
             found += await claim_errors(spec, request.old_object, classes)
         return found
 
-    return _REVIEWS.judging(errors, warnings_of=warnings_of)
+    return _REVIEWS.judging(errors)

@@ -103,7 +103,7 @@ def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reas
     if not leaving:
         return tuple(steps), None
     message = f"waits until its old claim {leaving[0]} is gone"
-    return tuple(steps), Reason(Code.DEPARTING, message, USES_CLAIM)
+    return tuple(steps), Reason(Code.CLAIM, message, USES_CLAIM)
 
 
 def _create_step(ws: WorkingSet, document: Document, *, pod: str) -> Step:

@@ -20,6 +20,7 @@ from pykruise.kinds.statefulset.snapshot import (
 )
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
 from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
+from pykruise.kinds.statefulset.validation import last_pod_names
 from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.ids import Key
@@ -29,11 +30,14 @@ from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_ve
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after
+from pykruise.pods.amounts import Amount
 from pykruise.pods.claims import ClaimView
+from pykruise.pods.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.ordinals import split_name
 from pykruise.pods.standing import standing_of
 from pykruise.pods.views import PodView
+from pykruise.pods.waiting import WAITING
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE, Views
@@ -123,6 +127,32 @@ KIND = Kind(
     short_names=("sts", "asts"),
     conversion=CONVERSION,
     released_in="v1beta1",
+    amounts=(
+        Amount(path=("spec", "scaleStrategy", "maxUnavailable"), takes_zero=False),
+        Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"), takes_zero=False),
+        Amount(
+            path=(
+                "spec",
+                "updateStrategy",
+                "rollingUpdate",
+                "inPlaceUpdateStrategy",
+                "imagePreDownloadParallelism",
+            ),
+            is_used=False,
+        ),
+    ),
+    derived=(
+        DerivedName(
+            what="the label controller-revision-hash of its pods",
+            longest=LONGEST_LABEL,
+            of=lambda doc, _: (f"{doc['metadata']['name']}{HASH}",),
+        ),
+        DerivedName(
+            what="the name of its last pod, which is a label and a host name,",
+            longest=LONGEST_LABEL,
+            of=lambda doc, _: last_pod_names(doc),
+        ),
+    ),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),
@@ -142,6 +172,8 @@ KIND = Kind(
         plan=plan_statefulset,
         failed=status_after,
         standing=standing_of,
+        own_conditions=frozenset({WAITING}),
+        urgent_conditions=frozenset({WAITING}),
     ),
     lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(

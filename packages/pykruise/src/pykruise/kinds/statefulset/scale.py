@@ -243,7 +243,7 @@ def _create(ws: WorkingSet, slot: Slot, choice: RevisionChoice, found: _Found) -
     revision = choice.of(slot)
     if stale := stale_claim(ws, slot):
         message = f"is not made before claim {stale}, which goes with its last pod, is gone"
-        found.skipped[slot.name] = Reason(Code.DEPARTING, message, USES_CLAIM)
+        found.skipped[slot.name] = Reason(Code.CLAIM, message, USES_CLAIM)
         return
     steps, waits = claims_to_create(ws, slot)
     if waits:

@@ -182,7 +182,7 @@ async def snapshot(view: StatefulSetView, read: Read[Settings]) -> Snapshot:
     pods = tuple(read.owned(POD_VIEWS, view.uid))
     orphans = read.orphans(POD_VIEWS, view.namespace)
     adoptable = [pod for pod in orphans if not pod.is_deleting and view.may_own(pod)]
-    around = sort_out(revisions_around(view, read), view, selector=view.selector)
+    around = sort_out(await revisions_around(view, read), view, selector=view.selector)
     names = claim_names_of(view, [*pods, *adoptable], settings=settings)
     claims = {name: read.get(CLAIM_VIEWS, Key(view.namespace, name)) for name in names}
     classes = read.all(STORAGE_CLASS_VIEWS) if read.is_read(STORAGE_CLASS_VIEWS) else ()

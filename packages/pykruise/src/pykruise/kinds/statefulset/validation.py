@@ -1,7 +1,7 @@
 """What is wrong with a StatefulSet (v1beta1), every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
-                            ──▶ warnings_of() ──▶ doubts that do not stop it
+document ──▶ last_pod_names()
 
 Pure. Rule numbers are those of the specification's table. Int-or-percent fields are read as the controller reads
 them, but only `5` and `50%` are accepted: `"5"` is refused.
@@ -27,7 +27,7 @@ from pykruise.kube.validation_rules import is_dns1123_label
 from pykruise.pods import keys
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.ordering import MOST_WEIGHTS
-from pykruise.pods.ordinals import range_of
+from pykruise.pods.ordinals import last_wanted_ordinal, pod_name, range_of, reserved_of
 from pykruise.pods.workload_validation import (
     immutable_errors,
     metadata_errors,
@@ -36,7 +36,7 @@ from pykruise.pods.workload_validation import (
     selector_errors,
 )
 
-__all__ = ["errors_of", "warnings_of"]
+__all__ = ["errors_of", "last_pod_names"]
 
 MUTABLE: Final = (
     "replicas",
@@ -61,7 +61,6 @@ WEIGHTS: Final = (
     *("unorderedUpdate", "priorityStrategy", "weightPriority"),
 )
 LONGEST_MIN_READY_S: Final = 300
-LONGEST_HOST_NAME: Final = 63
 
 
 def errors_of(
@@ -102,17 +101,16 @@ def _said(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in spec.items() if value not in (None, "", [], {})}
 
 
-def warnings_of(doc: Mapping[str, Any], spec: StatefulSetSpec) -> list[str]:
-    """Values that are accepted and cannot work, or not as they look."""
-    name = get_path(doc, "metadata", "name", default="")
-    highest = (spec.ordinals.start if spec.ordinals else 0) + (spec.replicas or 1) - 1
-    longest = f"{name}-{highest}"
-    if len(longest) > LONGEST_HOST_NAME:
-        return [
-            f"metadata.name: pods such as {longest} have names of more than {LONGEST_HOST_NAME} characters, "
-            "which no label and no host name may have"
-        ]
-    return []
+def last_pod_names(doc: Mapping[str, Any]) -> list[str]:
+    """The name of the pod with the highest number, once all are there."""
+    spec: Mapping[str, Any] = doc.get("spec") or {}
+    replicas = spec.get("replicas")
+    last = last_wanted_ordinal(
+        start=get_path(spec, "ordinals", "start", default=0) or 0,
+        replicas=1 if replicas is None else replicas,
+        reserved=reserved_of(spec.get("reserveOrdinals") or ()),
+    )
+    return [] if last is None else [pod_name(doc["metadata"]["name"], last)]
 
 
 def _name_errors(metadata: Mapping[str, Any], found: list[Cause]) -> Iterator[Cause]:

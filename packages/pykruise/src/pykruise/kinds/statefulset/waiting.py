@@ -11,7 +11,7 @@ from typing import Final
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.scale import Scale
 from pykruise.kinds.statefulset.working_set import WorkingSet
-from pykruise.pods.pod_blockers import blockers_of
+from pykruise.pods.pod_blockers import blockers_of, held_by_finalizers
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
@@ -52,18 +52,34 @@ def waiting_of(
     )
     stuck = [(pod, found) for pod, found in obstacles if not found.is_wait]
     hard = [pair for pair in stuck if pair[1].code != Code.NOT_READY]
+    missing = _of_missing(ws, scale, skipped)
+    is_being_made = missing is not None and missing.code == Code.CREATING and ws.spec.is_parallel
     return (
         _of_problem(problem)
+        or waiting_for_pods(_held(ws))
         or _of_outdated(ws, hard)
         or waiting_for_pods(hard)
-        or _of_missing(ws, scale, skipped)
+        or (missing if is_being_made else None)
         or _of_outdated(ws, stuck)
         or waiting_for_pods(stuck)
+        or missing
         or _of_surplus(ws, skipped)
         or waiting_for_pods(obstacles)
         or _of_growth(ws, growth)
         or _of_updates(ws, skipped)
     )
+
+
+def _held(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
+    """Pods that are to go and are kept: by finalizers, or surplus ones by a hook."""
+    found = [(pod, held) for pod in (*ws.slot_pods, *ws.surplus) if (held := held_by_finalizers(pod))]
+    staying = (pod for pod in ws.surplus if not pod.is_deleting)
+    hooked = [
+        pair
+        for pair in blockers_of(staying, ws.spec.lifecycle, now=ws.now)
+        if pair[1].code == Code.PRE_DELETE_HOOK
+    ]
+    return [*found, *hooked]
 
 
 def _of_problem(problem: Reason | None) -> Reason | None:

@@ -7,7 +7,7 @@ Pure. A workload of the wanted revision and patch is only compared in what the U
 replicas, partition, maxUnavailable. So what API servers and webhooks write into it is left alone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -25,12 +25,13 @@ from pykruise.kinds.uniteddeployment.workloads import (
     TEMPLATES,
     SubsetWorkload,
 )
-from pykruise.kube.documents import Document, same
+from pykruise.kube.documents import Document, get_path, same
 from pykruise.kube.go_text import go_json
 from pykruise.kube.hashing import fnv32, hash_text
 from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.validation_rules import is_dns1123_subdomain
+from pykruise.pods.derived_names import HASH
 from pykruise.pods.subset_placement import REQUIRED, with_patch, with_required
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "is_on_delete",
     "pod_template_of",
     "replicas_change_of",
+    "subset_revisions",
     "workload_name",
 ]
 
@@ -84,6 +86,15 @@ def workload_name(united: str, subset: str, *, uid: str, attempt: int = 0) -> st
     # The attempt comes first: what a text ends with hardly changes how its hash begins.
     suffix = hash_text(fnv32(f"{attempt}/{uid}/{subset}".encode()))[:_SUFFIX]
     return f"{name_prefix(united, subset)[:_LONGEST_PREFIX]}{suffix}"
+
+
+def subset_revisions(doc: Mapping[str, Any]) -> Iterator[str]:
+    """Revisions of the subsets' workloads, which are labels of their pods; a Deployment's pods have but a hash."""
+    templates = get_path(doc, "spec", "template", default={})
+    if DEPLOYMENT in templates:
+        return
+    for subset in get_path(doc, "spec", "topology", "subsets", default=()):
+        yield f"{name_prefix(doc['metadata']['name'], subset.get('name') or '')}{_SUFFIX * 'x'}{HASH}"
 
 
 # ── as it is to be ───────────────────────────────────────────────────────

@@ -9,6 +9,7 @@ a v1alpha1 CloneSet, which manifests from before OpenKruise 1.9 use.
 from typing import Any, Final
 
 from pykruise.kinds.uniteddeployment.admission import mutating, validate_united
+from pykruise.kinds.uniteddeployment.building import subset_revisions
 from pykruise.kinds.uniteddeployment.conversion import CONVERSION
 from pykruise.kinds.uniteddeployment.insight import INSIGHT
 from pykruise.kinds.uniteddeployment.plan import plan_united, status_after
@@ -24,6 +25,8 @@ from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
+from pykruise.pods.amounts import EACH, Amount
+from pykruise.pods.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.pods.flat_strategy import FLAT_FIELDS
 from pykruise.pods.standing import standing_of
 from pykruise.runtime.control import Control
@@ -83,6 +86,23 @@ KIND = Kind(
     versions=_versions,
     short_names=("ud",),
     conversion=CONVERSION,
+    amounts=(
+        Amount(path=("spec", "topology", "subsets", EACH, "replicas")),
+        Amount(path=("spec", "topology", "subsets", EACH, "minReplicas")),
+        Amount(path=("spec", "topology", "subsets", EACH, "maxReplicas")),
+    ),
+    derived=(
+        DerivedName(
+            what="the label apps.kruise.io/controller-revision-hash of its workloads and pods",
+            longest=LONGEST_LABEL,
+            of=lambda doc, _: (f"{doc['metadata']['name']}{HASH}",),
+        ),
+        DerivedName(
+            what="the label controller-revision-hash of a subset's pods",
+            longest=LONGEST_LABEL,
+            of=lambda doc, _: subset_revisions(doc),
+        ),
+    ),
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings),

@@ -25,6 +25,7 @@ from pykruise.kinds.uniteddeployment.schedulability import (
 )
 from pykruise.kinds.uniteddeployment.snapshot import Snapshot
 from pykruise.kinds.uniteddeployment.status import (
+    ERROR,
     PROVISIONED,
     SUBSETS_UPDATED,
     Conditions,
@@ -96,8 +97,11 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
     conditions: Conditions = status.conditions or ()
     kind = _CONDITIONS.get(failure.purpose)
     if kind is not None:
-        error = f"subset {failure.subject}: {failure.reason.message}"
-        conditions = with_condition(conditions, kind, error=error, now=snapshot.now)
+        reason = failure.reason
+        is_said = reason.code == Code.NAME_TOO_LONG  # what the others say, is what the API server says
+        error = f"subset {failure.subject}: {reason.full_message if is_said else reason.message}"
+        code = reason.code if is_said else ERROR
+        conditions = with_condition(conditions, kind, error=error, code=code, now=snapshot.now)
     seen = united.status.observed_generation
     return _document(msgspec.structs.replace(status, conditions=list(conditions), observed_generation=seen))
 

@@ -234,7 +234,7 @@ async def snapshot(view: UnitedView, read: Read[Settings]) -> Snapshot:
         workloads=workloads,
         orphans=_oldest_first(iter(orphans)),
         subset_pods={one.uid: tuple(_pods_of(one, read)) for one in workloads},
-        revisions=_revisions(view, read),
+        revisions=await _revisions(view, read),
         names=dict(_names(view, workloads, read)) if own in served else {},
         is_served=own in served,
         now=read.now(),
@@ -255,9 +255,9 @@ def _pods_of(workload: SubsetWorkload, read: Read[Settings]) -> Iterator[PodView
     return iter(sorted(found, key=lambda pod: pod.name))
 
 
-def _revisions(view: UnitedView, read: Read[Settings]) -> OwnRevisions:
+async def _revisions(view: UnitedView, read: Read[Settings]) -> OwnRevisions:
     """Its own by owner: those that OpenKruise stored for CloneSets have no labels to select them by."""
-    around = sort_out(revisions_around(view, read), view, selector=None)
+    around = sort_out(await revisions_around(view, read), view, selector=None)
 
     def own(found: Sequence[RevisionView]) -> list[RevisionView]:
         return [as_own(one) for one in found]

@@ -207,9 +207,12 @@ def updating_since(conditions: Conditions) -> Instant | None:
         return None
 
 
-def with_condition(conditions: Conditions, kind: str, *, error: str = "", now: Instant) -> Conditions:
-    """A condition that is True, or False with the error. One that says so already stays where it is."""
-    status, reason = ("False", ERROR) if error else ("True", "")
+def with_condition(
+    conditions: Conditions, kind: str, *, error: str = "", code: str = ERROR, now: Instant
+) -> Conditions:
+    """A condition that is True, or False with the error. One that says so already stays where it is. `code`: the
+    reason, where it is another one than OpenKruise's."""
+    status, reason = ("False", code) if error else ("True", "")
     conditions = without(conditions, _FAILURE)
     old = condition_of(conditions, kind)
     if old is not None and old.status == status and old.reason == reason and old.message == error:

@@ -219,7 +219,7 @@ async def _whole(
         for pod in pods
         if pod.node_name
         and subset_noted(pod, spread.name) is None
-        and version_of_pod(pod, versioned) not in full
+        and (version_of_pod(pod, versioned) not in full or spread.is_older_than_it(pod))
     ]
     memory = read.memory(WholePods)
     known = memory.documents
@@ -240,7 +240,8 @@ async def _whole(
 
 
 def _full_versions(spread: SpreadView, pods: Iterable[PodView], versioned: frozenset[str]) -> frozenset[str]:
-    """Versions of which no subset has room, as the stored status says: their other pods need not be read.
+    """Versions of which no subset has room, as the stored status says: of their other pods only those that were there
+    before need be read.
 
     Not while it counts pods that have no note yet: those are adopted next.
     """

@@ -3,11 +3,12 @@
 pods + subsets + nodes ──▶ grouped() ──▶ version → subset → pods, and the adoptions to be written
 
 Pure. A pod's note says where it is of. One without a note that sits on a node goes to the subset with room that fits
-its node best; one that is on no node yet is of none. Where no subset has room for a pod, it is left alone.
+its node best; one that is on no node yet is of none. Where no such subset has room, a pod that is older than the
+WorkloadSpread goes to the one that fits best all the same, and one that was made later is left alone.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -60,7 +61,8 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
     unmarked: frozenset[str] = frozenset()
     """Names of pods without a note of this WorkloadSpread, adopted now or not."""
     surplus: frozenset[str] = frozenset()
-    """Names of those of them that are more than all subsets take: nothing is written to them."""
+    """Names of those of them that are more than all subsets take, and were not there before: nothing is written to
+    them."""
 
     def of(self, subset: str) -> Iterator[PodView]:
         """Pods of a subset, all versions together."""
@@ -108,7 +110,11 @@ def grouped(snapshot: Snapshot) -> Grouped:
         adoptions[pod.name] = _adoption(pod, found, snapshot)
         versions[version].setdefault(found.name, []).append(pod)
         free[version][found.name] -= 1
-    surplus = [pod.name for version, pod in unplaced if not _has_room(free[version])]
+    surplus = [
+        pod.name
+        for version, pod in unplaced
+        if not _has_room(free[version]) and not spread.is_older_than_it(pod)
+    ]
     unassigned |= dict.fromkeys(surplus, IS_SURPLUS)
     return Grouped(
         versions=versions,
@@ -141,7 +147,7 @@ def _has_room(free: Mapping[str, int]) -> bool:
 
 
 def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset | Reason:
-    """The subset with room that fits best; or why there is none."""
+    """The subset with room that fits best, for a pod from before else any that fits; or why there is none."""
     if not pod.node_name:
         return Reason(Code.NO_SUBSET, "it is on no node yet; then the node says which subset it is of")
     document = snapshot.documents.get(pod.uid)
@@ -150,14 +156,23 @@ def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset |
     node = snapshot.nodes.get(pod.node_name)
     if node is None:
         return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is not known")
+    subsets = snapshot.spread.subsets
+    best = _fittest(document, node, [one for one in subsets if free[one.name] > 0])
+    if best is None and snapshot.spread.is_older_than_it(pod):
+        best = _fittest(document, node, subsets)
+        if best is None:
+            return Reason(Code.NO_SUBSET, f"node {node.name} fits no subset", GOES_FIRST)
+    return best or Reason(Code.NO_SUBSET, f"node {node.name} fits no subset that has room", GOES_FIRST)
+
+
+def _fittest(pod: Document, node: NodeView, subsets: Iterable[Subset]) -> Subset | None:
+    """The first of those that fit best."""
     best: tuple[_Score, Subset] | None = None
-    for subset in snapshot.spread.subsets:
-        score = _score(document, node, subset) if free[subset.name] > 0 else None
+    for subset in subsets:
+        score = _score(pod, node, subset)
         if score is not None and (best is None or score > best[0]):
             best = (score, subset)
-    if best is None:
-        return Reason(Code.NO_SUBSET, f"node {node.name} fits no subset that has room", GOES_FIRST)
-    return best[1]
+    return best[1] if best is not None else None
 
 
 _Score = tuple[int, bool]

@@ -27,6 +27,7 @@ from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
+from pykruise.pods.amounts import EACH, Amount
 from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.views import PodView
 from pykruise.runtime.control import Control
@@ -136,6 +137,7 @@ KIND = Kind(
     short_names=("ws",),
     conversion=CONVERSION,
     gates=("WorkloadSpread",),
+    amounts=(Amount(path=("spec", "subsets", EACH, "maxReplicas")),),
     settings=Settings,
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.readers.get("workloadspread")),

@@ -17,6 +17,7 @@ from pykruise.kinds.workloadspread.types import (
 from pykruise.kube.documents import Document
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.selectors import EVERYTHING, Selector
+from pykruise.pods.views import PodView
 from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
@@ -68,6 +69,10 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
         """Pods of StatefulSets have their places by their numbers."""
         target = self.target
         return target is not None and target[0].kind == STATEFUL_SET
+
+    def is_older_than_it(self, pod: PodView) -> bool:
+        """Whether the pod was there before the WorkloadSpread. Times are in whole seconds: in its own second, no."""
+        return pod.created_at is not None and pod.created_at < self.created_at
 
     @property
     def replicas_paths(self) -> list[str]:

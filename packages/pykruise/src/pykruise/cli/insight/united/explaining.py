@@ -42,7 +42,7 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.reasons import AT_REST, CODES, Code
+from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code
 
 __all__ = ["EXPLAINED", "explain_united"]
 
@@ -52,7 +52,7 @@ EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_
 _VAGUE: Final = frozenset({Code.SUBSETS, Code.CREATING, Code.UPDATING, Code.STARTING})
 """What only says that it goes on."""
 
-_NOT_DONE: Final = frozenset({Code.PATCH, Code.WRITE_FAILED})
+_NOT_DONE: Final = frozenset({Code.PATCH, Code.NAME_TOO_LONG, Code.WRITE_FAILED})
 """What its manager has said that it cannot do."""
 
 
@@ -112,11 +112,13 @@ def _failures(document: Document) -> Iterator[Wait]:
     """Writes that were refused when they were last tried."""
     for one in (document.get("status") or {}).get("conditions") or ():
         if one.get("type") in (PROVISIONED, SUBSETS_UPDATED) and one.get("status") == "False":
+            reason = one.get("reason")
+            code = Code(reason) if reason in NOT_WRITTEN else Code.WRITE_FAILED
             yield Wait(
-                code=Code.WRITE_FAILED,
+                code=code,
                 words=str(one.get("message") or ""),
                 since=one.get("lastTransitionTime") or "",
-                remedy=CODES[Code.WRITE_FAILED].helps,
+                remedy=CODES[code].helps,
             )
 
 

@@ -1,0 +1,37 @@
+"""Warnings that every kind has in common: limits of 0, and names that are too long for what is named after them.
+
+the review of a kind ──▶ with_advice() ──▶ the same review; what it allows has warnings
+                                           (pods/amounts.py, pods/derived_names.py)
+"""
+
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
+from pykruise.plans.kind import Kind
+from pykruise.pods.amounts import warnings_of_amounts
+from pykruise.pods.derived_names import warnings_of_names
+
+__all__ = ["with_advice"]
+
+
+def with_advice(reviewer: Reviewer, kind: Kind, settings: Any) -> Reviewer:
+    """Answers as `reviewer` does, and warns where it allows the write. `settings`: the kind's."""
+    if not (kind.amounts or kind.derived):
+        return reviewer
+
+    async def review(request: AdmissionRequest) -> AdmissionAnswer:
+        answer = await reviewer(request)
+        doc = request.object
+        if answer.refusal is not None or doc is None or not is_reviewed_write(request):
+            return answer
+        warnings = (
+            *warnings_of_amounts(doc, kind.amounts),
+            *warnings_of_names(doc, kind.derived, settings),
+        )
+        if not warnings:
+            return answer
+        return msgspec.structs.replace(answer, warnings=(*answer.warnings, *warnings))
+
+    return review

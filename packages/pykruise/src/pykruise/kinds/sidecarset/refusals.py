@@ -1,0 +1,39 @@
+"""Writes of a SidecarSet that were refused: when they are tried again.
+
+failed writes ──▶ learn() ──▶ Refusals (in memory) ──▶ refusal_of() ──▶ Snapshot.refusal: nothing is written meanwhile
+
+A PodUnavailableBudget refuses each patch of its pods until another pod serves again, and every event of a pod wakes
+the SidecarSet: without a time to wait each event would be a try. The wait doubles until a pod has been upgraded, and
+ends when the spec changes. It may be forgotten: a manager that starts tries once, and waits again.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pykruise.kinds.sidecarset.snapshot import Refusal, Refusals, Snapshot
+from pykruise.runtime.execute import Failure
+from pykruise.runtime.read import Read
+
+__all__ = ["FIRST_RETRY_S", "LAST_RETRY_S", "learn"]
+
+FIRST_RETRY_S: Final = 1.0
+LAST_RETRY_S: Final = 30.0
+
+
+def learn(read: Read[Any], snapshot: Snapshot, failures: Sequence[Failure]) -> None:
+    """Note that writes were refused, and when they are tried again."""
+    if not failures:
+        return
+    memory = read.memory(Refusals)
+    before, updated = memory.last, sum(pod.is_updated for pod in snapshot.pods)
+    generation = snapshot.sidecarset.generation
+    goes_on = before is not None and (before.generation, before.updated) == (generation, updated)
+    tries = before.tries + 1 if before is not None and goes_on else 1
+    memory.last = Refusal(
+        reason=failures[0].reason,
+        about=failures[0].subject,
+        tries=tries,
+        again_at=read.now() + min(LAST_RETRY_S, FIRST_RETRY_S * 2.0 ** min(tries - 1, 10)),
+        generation=generation,
+        updated=updated,
+    )

@@ -1,0 +1,152 @@
+"""What a pod refers to by name and cannot start without: ConfigMaps and Secrets, in every spelling that there is.
+
+containers: env valueFrom, envFrom ──▶ Reference ─┐
+volumes: configMap, secret, projected ──▶ Reference ─┴▶ lack_of(reference, object) ──▶ the kubelet's words
+
+Pure. Rules: the kubelet's environment (makeEnvironmentVariables) and volume plugins. A reference that is `optional` is
+none that anything waits for; the ConfigMap with the API server's certificate is published by Kubernetes itself.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+__all__ = [
+    "CONFIG_MAP",
+    "SECRET",
+    "Environment",
+    "EnvironmentSource",
+    "ProjectedSource",
+    "Reference",
+    "ValueSource",
+    "VolumeSources",
+    "lack_of",
+    "references_of",
+]
+
+CONFIG_MAP: Final = "configmap"
+SECRET: Final = "secret"
+_PUBLISHED: Final = "kube-root-ca.crt"
+
+
+class Reference(msgspec.Struct, frozen=True, gc=False):
+    """An object of the pod's namespace, and the keys of it that are needed."""
+
+    kind: str
+    """`configmap` or `secret`, as kubelets write it."""
+    name: str
+    keys: tuple[str, ...] = ()
+
+
+class _Key(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+    key: str = ""
+    optional: bool | None = None
+
+
+class ValueSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """`valueFrom` of a variable."""
+
+    config_map_key_ref: _Key | None = None
+    secret_key_ref: _Key | None = None
+
+
+class Environment(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One entry of `env`."""
+
+    value_from: ValueSource | None = None
+
+    def references(self) -> Iterator[Reference]:
+        """What its value is taken from."""
+        found = self.value_from
+        if found is not None:
+            yield from _of_key(CONFIG_MAP, found.config_map_key_ref)
+            yield from _of_key(SECRET, found.secret_key_ref)
+
+
+class _Whole(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+    optional: bool | None = None
+
+
+class EnvironmentSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One entry of `envFrom`."""
+
+    config_map_ref: _Whole | None = None
+    secret_ref: _Whole | None = None
+
+    def references(self) -> Iterator[Reference]:
+        """What its variables are taken from."""
+        for kind, one in ((CONFIG_MAP, self.config_map_ref), (SECRET, self.secret_ref)):
+            if one is not None and not one.optional:
+                yield Reference(kind, one.name)
+
+
+class _Item(msgspec.Struct, frozen=True, gc=False):
+    key: str = ""
+
+
+class _Source(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    secret_name: str = ""
+    optional: bool | None = None
+    items: tuple[_Item, ...] | None = None
+
+
+class ProjectedSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One of the sources of a projected volume."""
+
+    config_map: _Source | None = None
+    secret: _Source | None = None
+
+
+class _ProjectedVolume(msgspec.Struct, frozen=True, gc=False):
+    sources: tuple[ProjectedSource, ...] | None = None
+
+
+class VolumeSources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Of one entry of `volumes`, what is read from objects."""
+
+    name: str = ""
+    config_map: _Source | None = None
+    secret: _Source | None = None
+    projected: _ProjectedVolume | None = None
+
+    def references(self) -> Iterator[Reference]:
+        """What has to be there before the volume can be mounted."""
+        yield from _of_source(CONFIG_MAP, self.config_map)
+        yield from _of_source(SECRET, self.secret)
+        for one in (self.projected.sources if self.projected else None) or ():
+            yield from _of_source(CONFIG_MAP, one.config_map)
+            yield from _of_source(SECRET, one.secret)
+
+
+def _of_key(kind: str, one: _Key | None) -> Iterator[Reference]:
+    if one is not None and not one.optional:
+        yield Reference(kind, one.name, (one.key,))
+
+
+def _of_source(kind: str, one: _Source | None) -> Iterator[Reference]:
+    if one is None or one.optional:
+        return
+    name = one.secret_name or one.name
+    if name != _PUBLISHED:
+        yield Reference(kind, name, tuple(item.key for item in one.items or ()))
+
+
+def references_of(parts: Iterable[Any]) -> tuple[Reference, ...]:
+    """All of them, in their order."""
+    return tuple(reference for part in parts for reference in part.references())
+
+
+def lack_of(reference: Reference, found: Mapping[str, Any] | None, *, namespace: str) -> str:
+    """What is missing of it, in the kubelet's words; empty: nothing. `found`: the object as it is stored."""
+    if found is None:
+        return f'{reference.kind} "{reference.name}" not found'
+    keys = {*(found.get("data") or ()), *(found.get("binaryData") or ())}
+    for key in reference.keys:
+        if key not in keys:
+            kind = "ConfigMap" if reference.kind == CONFIG_MAP else "Secret"
+            return f"couldn't find key {key} in {kind} {namespace}/{reference.name}"
+    return ""

@@ -1,0 +1,160 @@
+"""A pod that refers to what is not there does not run, whichever way it says it."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykruise.kube.builtin_types import fields_of
+from pykruise.kube.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS
+from pykruise.sandbox.references import (
+    EnvironmentSource,
+    ProjectedSource,
+    ValueSource,
+    VolumeSources,
+    lack_of,
+    references_of,
+)
+from support.sandbox import pod, small_cluster
+
+Spec = dict[str, Any]
+
+
+def env(source: Spec) -> Spec:
+    return {"env": [{"name": "A", "valueFrom": source}]}
+
+
+CONTAINERS = {
+    "a key of a ConfigMap": env({"configMapKeyRef": {"name": "there", "key": "k"}}),
+    "a key of a Secret": env({"secretKeyRef": {"name": "there", "key": "k"}}),
+    "a whole ConfigMap": {"envFrom": [{"configMapRef": {"name": "there"}}]},
+    "a whole Secret": {"envFrom": [{"secretRef": {"name": "there"}}]},
+}
+VOLUMES: dict[str, Spec] = {
+    "a ConfigMap": {"configMap": {"name": "there"}},
+    "an item of a ConfigMap": {"configMap": {"name": "there", "items": [{"key": "k", "path": "p"}]}},
+    "a Secret": {"secret": {"secretName": "there"}},
+    "an item of a Secret": {"secret": {"secretName": "there", "items": [{"key": "k", "path": "p"}]}},
+    "a projected ConfigMap": {"projected": {"sources": [{"configMap": {"name": "there"}}]}},
+    "a projected Secret": {
+        "projected": {"sources": [{"secret": {"name": "there", "items": [{"key": "k", "path": "p"}]}}]}
+    },
+}
+
+
+def optional(node: Any) -> Any:
+    """The same, and every reference in it is optional."""
+    if isinstance(node, list):
+        return [optional(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    found = {name: optional(value) for name, value in node.items()}
+    is_reference = "name" in found and "valueFrom" not in found and "sources" not in found
+    return {**found, "optional": True} if is_reference or "secretName" in found else found
+
+
+async def created(place: Any, key: str = "k") -> None:
+    body = {"metadata": {"name": "there"}, "data": {key: "dg=="}}
+    await place.create(CONFIG_MAPS, body)
+    await place.create(SECRETS, body)
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+@pytest.mark.parametrize("spelling", CONTAINERS)
+async def test_a_container_waits_for_what_its_environment_refers_to(spelling: str, field: str) -> None:
+    async with small_cluster() as place:
+        # given a pod whose container refers to something that is not there
+        doc = pod("web")
+        container = {"name": "refers", "image": "busybox", **CONTAINERS[spelling]}
+        doc["spec"][field] = [*doc["spec"].get(field, ()), container]
+        await place.create(PODS, doc)
+        await asyncio.sleep(30)
+        # then it says what is missing
+        status = (await place.get(PODS, "web"))["status"]
+        states = [*status["containerStatuses"], *status.get("initContainerStatuses", ())]
+        (waiting,) = [one["state"]["waiting"] for one in states if one["name"] == "refers"]
+        assert waiting["reason"] == "CreateContainerConfigError"
+        assert waiting["message"] in ('configmap "there" not found', 'secret "there" not found')
+        assert not await place.is_ready("web")
+        # and goes on when that comes
+        await created(place)
+        if field == "containers":
+            await place.until(lambda: place.is_ready("web"))
+
+
+@pytest.mark.parametrize("spelling", VOLUMES)
+async def test_no_container_starts_before_the_volumes_are_mounted(spelling: str) -> None:
+    async with small_cluster() as place:
+        doc = pod("web", volumes=[{"name": "v", **VOLUMES[spelling]}])
+        await place.create(PODS, doc)
+        await asyncio.sleep(30)
+        status = (await place.get(PODS, "web"))["status"]
+        assert [one["state"] for one in status["containerStatuses"]] == [
+            {"waiting": {"reason": "ContainerCreating"}}
+        ]
+        listed = [msgspec.json.decode(raw) for raw in (await place.client.list(EVENTS, "default")).items]
+        assert any("there" in one["message"] for one in listed if one["reason"] == "FailedMount")
+        # when it comes
+        await created(place)
+        await place.until(lambda: place.is_ready("web"))
+
+
+@pytest.mark.parametrize(
+    "spelling", [one for one in CONTAINERS if "key" in one] + [one for one in VOLUMES if "item" in one]
+)
+async def test_a_key_that_is_missing_is_as_missing_as_the_object(spelling: str) -> None:
+    async with small_cluster() as place:
+        doc = pod("web")
+        if spelling in CONTAINERS:
+            doc["spec"]["containers"][0] |= CONTAINERS[spelling]
+        else:
+            doc["spec"]["volumes"] = [{"name": "v", **VOLUMES[spelling]}]
+        await created(place, key="other")
+        await place.create(PODS, doc)
+        await asyncio.sleep(30)
+        assert not await place.is_ready("web")
+
+
+async def test_what_is_optional_is_not_waited_for() -> None:
+    async with small_cluster() as place:
+        for number, part in enumerate(CONTAINERS.values()):
+            doc = pod(f"env-{number}")
+            doc["spec"]["containers"][0] |= optional(part)
+            await place.create(PODS, doc)
+            await place.until(lambda name=f"env-{number}": place.is_ready(name))
+        for number, part in enumerate(VOLUMES.values()):
+            doc = pod(f"volume-{number}", volumes=[{"name": "v", **optional(part)}])
+            await place.create(PODS, doc)
+            await place.until(lambda name=f"volume-{number}": place.is_ready(name))
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"),
+    [
+        ("EnvVarSource", ValueSource),
+        ("EnvFromSource", EnvironmentSource),
+        ("Volume", VolumeSources),
+        ("VolumeProjection", ProjectedSource),
+    ],
+)
+def test_every_reference_to_a_configmap_or_secret_that_kubernetes_has_is_known(
+    kind: str, known: type[msgspec.Struct]
+) -> None:
+    fields = {
+        name
+        for name in fields_of(f"io.k8s.api.core.v1.{kind}") or ()
+        if name.lower().startswith(("configmap", "secret"))
+    }
+    assert fields
+    assert fields <= {one.encode_name for one in msgspec.structs.fields(known)}
+
+
+def test_the_words_are_those_of_kubelets() -> None:
+    (whole,) = references_of([msgspec.convert({"secretRef": {"name": "s"}}, EnvironmentSource)])
+    assert lack_of(whole, None, namespace="shop") == 'secret "s" not found'
+    (item,) = references_of(
+        [msgspec.convert({"configMap": {"name": "c", "items": [{"key": "k"}]}}, VolumeSources)]
+    )
+    assert lack_of(item, {"data": {}}, namespace="shop") == "couldn't find key k in ConfigMap shop/c"
+    assert lack_of(item, {"binaryData": {"k": ""}}, namespace="shop") == ""
