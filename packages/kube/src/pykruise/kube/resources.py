@@ -5,12 +5,12 @@ built-in ones this project uses. Kinds of `apps.kruise.io` live with their kind.
 """
 
 import re
-from functools import lru_cache
 from urllib.parse import quote
 
 import msgspec
 
 from pykruise.kube.errors import InvalidNameError
+from pykruise.kube.remembering import remember
 
 __all__ = [
     "CLUSTER_ROLES",
@@ -66,7 +66,7 @@ def _segment(name: str) -> str:
     return quote(name, safe="")
 
 
-@lru_cache(maxsize=1024)
+@remember(entries=1024, longest=128)
 def root_of(group: str, version: str = "") -> str:
     """URL prefix of a group-version, or of a group alone. Raises InvalidNameError for what is none."""
     for part in (group, version):

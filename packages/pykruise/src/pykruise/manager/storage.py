@@ -126,7 +126,7 @@ async def _store_in(client: Client, name: str, target: str) -> None:
     operations: list[Document] = [
         {"op": "test", "path": "/metadata/resourceVersion", "value": crd["metadata"]["resourceVersion"]}
     ]
-    for index, version in enumerate(crd["spec"]["versions"]):
+    for index, version in enumerate(get_path(crd, "spec", "versions", default=[])):
         path = f"/spec/versions/{index}/storage"
         operations.append({"op": "replace", "path": path, "value": version["name"] == target})
     await client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", name, operations, patch_type=PatchType.JSON)
