@@ -68,6 +68,7 @@ class Switching:
         served = self._served()
         for document in objects_at_rest(served):
             self.create(document)
+        await self._has_node_images()
         await self.settled()
 
     async def end(self) -> None:
@@ -98,12 +99,12 @@ class Switching:
         await self._leads(manager)
 
     async def settled(self) -> None:
-        """Return when pods have not changed for a while, and all that should be ready are."""
+        """Return when pods and objects have not changed for a while. Statuses do not count."""
         end = time.monotonic() + SETTLES_S
-        last, since = self.seen().pods, time.monotonic()
+        last, since = self.seen(), time.monotonic()
         while time.monotonic() < end:
             await asyncio.sleep(1)
-            now = self.seen().pods
+            now = self.seen()
             if now != last:
                 last, since = now, time.monotonic()
             elif time.monotonic() - since > QUIET_S:
@@ -159,6 +160,12 @@ class Switching:
             )
             for crd in self._items("customresourcedefinitions")
         }
+
+    async def _has_node_images(self) -> None:
+        """Return when each node has its NodeImage: some releases take a while until they make them."""
+        async with asyncio.timeout(SETTLES_S):
+            while len(self._items("nodeimages")) < len(self._items("nodes")):
+                await asyncio.sleep(1)
 
     def _install_own(self) -> None:
         command = [*PYKRUISE, "install", "--no-crds", "--webhook-host=127.0.0.1"]

@@ -134,11 +134,28 @@ def in_served_version(document: Document, served: Mapping[str, frozenset[str]]) 
     kind, version = document["kind"], document["apiVersion"].rpartition("/")[2]
     versions = served.get(kind)
     group = document["apiVersion"].partition("/")[0]
-    if versions is None or not group.endswith("kruise.io") or version in versions:
+    if versions is None or not group.endswith("kruise.io"):
+        return document
+    document = {**document, "spec": _with_served_references(document["spec"], served)}
+    if version in versions:
         return document
     found = convert(document, f"{group}/{sorted(versions)[0]}", conversions())
     for side in ("v1alpha1", "v1beta1"):
         annotate(found, f"pykruise.io/conversion-{side}", None)
+    return found
+
+
+def _with_served_references(value: Any, served: Mapping[str, frozenset[str]]) -> Any:
+    """References to workloads in versions that the cluster serves, as its users write them."""
+    if isinstance(value, list):
+        return [_with_served_references(item, served) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _with_served_references(item, served) for name, item in value.items()}
+    group, _, version = str(found.get("apiVersion")).rpartition("/")
+    versions = served.get(str(found.get("kind")), frozenset())
+    if group == "apps.kruise.io" and versions and version not in versions:
+        found["apiVersion"] = f"{group}/{sorted(versions)[0]}"
     return found
 
 
