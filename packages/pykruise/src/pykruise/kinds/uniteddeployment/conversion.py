@@ -1,24 +1,32 @@
 """UnitedDeployments between v1alpha1 and v1beta1.
 
 The status of v1alpha1 has maps by subset where that of v1beta1 has a list. A CloneSet template of v1alpha1 may
-have the flat update strategy of older CloneSets: it becomes the nested one for good. A flat field goes before
-the nested one of the same name, because in what is read there are only nested ones: a flat one has just been
-written.
+have the flat update strategy of older CloneSets: in v1beta1 it is the nested one, with an annotation by which
+v1alpha1 shows it as it was written. Else `kubectl apply` of an unchanged manifest would change something each
+time, and a field that is taken out would stay. A flat field goes before a nested one of the same name, which
+a client can only have left there.
 """
 
 from typing import Any, Final
 
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kube.conversion import Conversion, section
+from pykruise.kube.conversion import Conversion, annotate, section
 from pykruise.kube.documents import Document
 from pykruise.pods import flat_strategy
 
-__all__ = ["CONVERSION"]
+__all__ = ["CONVERSION", "WRITTEN_FLAT"]
+
+WRITTEN_FLAT: Final = "pykruise.io/written-flat"
+"""Annotation of a v1beta1 UnitedDeployment whose CloneSet template was written with a flat strategy."""
 
 
 def to_hub(doc: Document) -> Document:
     """v1alpha1 as v1beta1."""
-    normalize(doc)
+    strategy = _strategy_of(doc)
+    is_flat = strategy is not None and _is_flat(strategy)
+    if strategy is not None and is_flat:
+        _nest(strategy)
+    annotate(doc, WRITTEN_FLAT, "true" if is_flat else None)
     status = section(doc, "status")
     if status is None:
         return doc
@@ -35,6 +43,10 @@ def to_hub(doc: Document) -> Document:
 
 def to_spoke(doc: Document) -> Document:
     """v1beta1 as v1alpha1."""
+    strategy = _strategy_of(doc)
+    if strategy is not None and (section(doc, "metadata", "annotations") or {}).get(WRITTEN_FLAT) == "true":
+        _flatten(strategy)
+    annotate(doc, WRITTEN_FLAT, None)
     status = section(doc, "status")
     if status is None:
         return doc
@@ -50,18 +62,36 @@ def to_spoke(doc: Document) -> Document:
     return doc
 
 
-def normalize(doc: Document) -> Document:
-    """A flat update strategy of a CloneSet template as a nested one."""
+def _strategy_of(doc: Document) -> Document | None:
+    """The update strategy of a CloneSet template; None: there is none that can be read."""
     strategy = section(doc, "spec", "template", "cloneSetTemplate", "spec", "updateStrategy")
-    if strategy is None or not isinstance(strategy.get("rollingUpdate") or {}, dict):
-        return doc
+    is_readable = strategy is not None and isinstance(strategy.get("rollingUpdate") or {}, dict)
+    return strategy if is_readable else None
+
+
+def _is_flat(strategy: Document) -> bool:
+    return strategy.get("type") in flat_strategy.POLICIES or any(
+        field in strategy for field in flat_strategy.FLAT_FIELDS
+    )
+
+
+def _nest(strategy: Document) -> None:
+    """A flat strategy as a nested one."""
     flat: Document = {field: strategy.pop(field) for field in flat_strategy.FLAT_FIELDS if field in strategy}
     if strategy.get("type") in flat_strategy.POLICIES:
         flat["podUpdatePolicy"] = strategy["type"]
         strategy["type"] = "RollingUpdate"
-    if flat:
-        strategy["rollingUpdate"] = {**(strategy.get("rollingUpdate") or {}), **flat}
-    return doc
+    strategy["rollingUpdate"] = {**(strategy.get("rollingUpdate") or {}), **flat}
+
+
+def _flatten(strategy: Document) -> None:
+    """A nested strategy as a flat one; what only the nested one has stays nested."""
+    rolling: Document = dict(strategy.pop("rollingUpdate", None) or {})
+    if strategy.get("type") == "RollingUpdate" and rolling.get("podUpdatePolicy") in flat_strategy.POLICIES:
+        strategy["type"] = rolling.pop("podUpdatePolicy")
+    strategy.update({field: rolling.pop(field) for field in flat_strategy.FLAT_FIELDS if field in rolling})
+    if rolling:
+        strategy["rollingUpdate"] = rolling
 
 
 def _named(status: Document) -> list[Document]:
@@ -91,6 +121,4 @@ def _fill_in(status: Document, field: str, numbers: Any) -> None:
             entry[field] = numbers[name]
 
 
-CONVERSION: Final = Conversion(
-    UNITED_DEPLOYMENTS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke, normalize=normalize
-)
+CONVERSION: Final = Conversion(UNITED_DEPLOYMENTS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)
