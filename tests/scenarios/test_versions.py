@@ -3,10 +3,16 @@
 import msgspec
 import pytest
 
+from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.documents import decode
+from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kube.conversion import convert
+from pykruise.kube.documents import decode, encode
 from pykruise.kube.errors import BadRequestError, InvalidError
-from pykruise.kube.resources import PODS
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import PODS, Resource
 from support.scenario import Object, Stage, cloneset, rolling
 
 OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")
@@ -210,3 +216,124 @@ async def test_only_pods_of_the_set_can_be_named_as_those_to_delete_in_v1alpha1(
     await name(own.name)
     await stage.until(lambda: is_gone(stage, own.uid))
     await stage.settled(replicas=3)
+
+
+def united_by(strategy: Object) -> Object:
+    """A UnitedDeployment in v1alpha1 whose CloneSets have this update strategy."""
+    labels = {"matchLabels": {"app": "web"}}
+    pod = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+    }
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"selector": labels, "template": pod, "updateStrategy": strategy},
+    }
+    return {
+        "spec": {
+            "replicas": 0,
+            "selector": labels,
+            "template": {"cloneSetTemplate": template},
+            "topology": {"subsets": [{"name": "a"}]},
+        }
+    }
+
+
+def daemon_by(block: Object) -> Object:
+    """A DaemonSet in v1alpha1 that is rolled out so."""
+    labels = {"matchLabels": {"app": "none"}}
+    pod = {
+        "metadata": {"labels": {"app": "none"}},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}], "nodeSelector": {"none": "such"}},
+    }
+    strategy = {"type": "RollingUpdate", "rollingUpdate": block}
+    return {"spec": {"selector": labels, "template": pod, "updateStrategy": strategy}}
+
+
+def sidecars_of(**namespace: str) -> Object:
+    return {
+        "spec": {
+            "selector": {"matchLabels": {"app": "none"}},
+            "containers": [{"name": "log", "image": "log:1"}],
+            **namespace,
+        }
+    }
+
+
+@needs_conversion
+@pytest.mark.parametrize(
+    ("resource", "manifest", "less", "gone"),
+    [
+        pytest.param(
+            UNITED_DEPLOYMENTS,
+            united_by({"type": "InPlaceIfPossible", "maxUnavailable": 2}),
+            united_by({"type": "InPlaceIfPossible"}),
+            '"maxUnavailable":2',
+            id="a flat strategy in a UnitedDeployment",
+        ),
+        pytest.param(
+            DAEMON_SETS,
+            daemon_by({"rollingUpdateType": "Surging", "maxSurge": 1}),
+            daemon_by({"rollingUpdateType": "Standard", "maxUnavailable": 1}),
+            '"maxSurge":1',
+            id="Surging",
+        ),
+        pytest.param(
+            SIDECAR_SETS,
+            sidecars_of(namespace="scenario"),
+            sidecars_of(),
+            "kubernetes.io/metadata.name",
+            id="a named namespace",
+        ),
+    ],
+)
+async def test_an_older_manifest_that_is_applied_twice_is_one_generation_and_without_a_field_that_goes(
+    stage: Stage, resource: Resource, manifest: Object, less: Object, gone: str
+) -> None:
+    older = msgspec.structs.replace(resource, version="v1alpha1")
+    namespace = stage.namespace if resource.namespaced else ""
+
+    async def apply(doc: Object) -> Object:
+        whole = {"apiVersion": older.api_version, "kind": older.kind, "metadata": {"name": "one"}, **doc}
+        raw = await stage.client.patch(
+            older, namespace, "one", whole, patch_type=PatchType.APPLY, field_manager="kubectl"
+        )
+        return decode(raw)
+
+    # given
+    first = await apply(manifest)
+    assert gone in str(encode(decode(await stage.client.get(resource, namespace, "one"))["spec"]))
+    # when it is applied again
+    again = await apply(manifest)
+    # then nothing has changed
+    assert again["metadata"]["generation"] == first["metadata"]["generation"]
+    assert again["spec"] == first["spec"]
+    # when a field is taken out
+    after = await apply(less)
+    hub = decode(await stage.client.get(resource, namespace, "one"))
+    # then it has no effect any more
+    assert after["metadata"]["generation"] > first["metadata"]["generation"]
+    fresh = convert(
+        {"apiVersion": older.api_version, "kind": older.kind, "metadata": {}, **less},
+        resource.api_version,
+        conversions(),
+    )
+    assert lacking(hub["spec"], fresh["spec"]) == []
+    assert gone not in str(encode(hub["spec"]))
+
+
+def lacking(found: object, wanted: object, path: str = "spec") -> list[str]:
+    """Where `found` is not as `wanted`; it may say more."""
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return [
+            problem
+            for name, value in wanted.items()
+            for problem in lacking(found.get(name), value, f"{path}.{name}")
+        ]
+    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+        return [
+            problem
+            for index, (one, value) in enumerate(zip(found, wanted, strict=True))
+            for problem in lacking(one, value, f"{path}[{index}]")
+        ]
+    return [] if found == wanted else [f"{path}: {found!r}, not {wanted!r}"]

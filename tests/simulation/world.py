@@ -13,9 +13,17 @@ from typing import Any
 
 import msgspec
 
+from pykruise.cli.errors import CommandError
+from pykruise.cli.explain import explained
+from pykruise.kinds import kinds
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.slots import slot_of
 from pykruise.manager.manager import Manager
+from pykruise.pods.reasons import AT_REST, Code
+from pykruise.pods.waiting import WAITING
+from pykruise.runtime.reasons import NOTHING
 from pykruise.sandbox.virtual_time import VirtualLoop
 from simulation.rules import Violation
 from simulation.script import Script
@@ -190,7 +198,31 @@ class _World(Stage):
         if not self._found:
             self._found += problems
         if not self._found:
+            await self._say_why_they_rest()
+        if not self._found:
             await self._stay_at_rest()
+
+    async def _say_why_they_rest(self) -> None:
+        """The object names what explain names first, where that has a remedy; and it says of nothing that stands still
+        that it passes by itself."""
+        kind = next(one for one in kinds() if one.resource == self._resource)
+        if kind.control is None or kind.control.standing is None:
+            return
+        key = Key(NAMESPACE if kind.resource.namespaced else "", NAME)
+        try:
+            document = decode(await self._client.get(kind.resource, key.namespace, key.name))
+            found = await explained(self._client, key, now=self._clock(), kind=kind)
+        except (NotFoundError, CommandError):
+            return
+        conditions = (document.get("status") or {}).get("conditions") or ()
+        codes = {one.get("reason") for one in conditions if one["status"] == "True"}
+        first = next((one for one in found.waits if one.code not in AT_REST), None)
+        if first is not None and first.remedy and first.code not in codes | {Code.NO_MANAGER, Code.NODE_LOST}:
+            self._break("said", f"explain names {first.code} ({first.words}), its conditions {sorted(codes)}")
+        for one in conditions:
+            is_wait = one["type"] == WAITING and str(one.get("message")).endswith(NOTHING)
+            if is_wait and one.get("reason") not in AT_REST:
+                self._break("said", f"nothing moves, and it says {one['reason']}: {one['message']}")
 
     async def _stay_at_rest(self) -> None:
         """A restarted manager, and one that just waits, has nothing to write."""

@@ -116,6 +116,22 @@ async def test_a_key_that_is_missing_is_as_missing_as_the_object(spelling: str) 
         assert not await place.is_ready("web")
 
 
+async def test_a_pull_secret_that_is_missing_is_an_event_and_the_pod_runs() -> None:
+    async with small_cluster() as place:
+        await place.create(PODS, pod("web", imagePullSecrets=[{"name": "there"}, {"name": "not-there"}]))
+        await place.create(PODS, pod("plain", imagePullSecrets=[{"name": "there"}]))
+        await created(place)
+        await place.until(lambda: place.is_ready("web"))
+        await asyncio.sleep(5)
+        listed = [msgspec.json.decode(raw) for raw in (await place.client.list(EVENTS, "default")).items]
+        (event,) = [
+            one
+            for one in listed
+            if one["reason"] == "FailedToRetrieveImagePullSecret" and one["involvedObject"]["name"] == "web"
+        ]
+        assert "not-there" in event["message"]
+
+
 async def test_what_is_optional_is_not_waited_for() -> None:
     async with small_cluster() as place:
         for number, part in enumerate(CONTAINERS.values()):

@@ -74,9 +74,13 @@ def test_surging_is_standard_with_surge(given: dict[str, Any], surge: int | str,
         "maxSurge": surge,
         "maxUnavailable": unavailable,
     }
-    # and that is one way
+    # and v1alpha1 shows it as it was written
     back = to(V1ALPHA1, found)
-    assert back["spec"]["updateStrategy"]["rollingUpdate"]["rollingUpdateType"] == "Standard"
+    assert back["spec"]["updateStrategy"]["rollingUpdate"] == old["spec"]["updateStrategy"]["rollingUpdate"]
+    # unless a client of v1beta1 has written something else since
+    found["spec"]["updateStrategy"]["rollingUpdate"] = {"rollingUpdateType": "Standard", "maxUnavailable": 1}
+    changed = to(V1ALPHA1, found)["spec"]["updateStrategy"]["rollingUpdate"]
+    assert changed == {"rollingUpdateType": "Standard", "maxUnavailable": 1}
 
 
 def test_the_hash_has_another_name_in_the_status() -> None:

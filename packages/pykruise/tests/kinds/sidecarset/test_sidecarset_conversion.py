@@ -19,12 +19,22 @@ def of_v1alpha1(*, labels: Any = None, **spec: Any) -> Document:
     return {**sidecarset("s", container("a"), metadata=metadata, **spec), "apiVersion": OLD}
 
 
-def test_a_named_namespace_becomes_a_selector_for_good() -> None:
+def test_a_named_namespace_is_a_selector_and_a_name_again_in_the_older_version() -> None:
     """case 28"""
-    old = of_v1alpha1(namespace="ns", namespaceSelector={"matchLabels": {"a": "b"}})
+    old = of_v1alpha1(namespace="ns")
     new = convert(old, NEW, TABLE)
     assert new["spec"]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}
-    assert "namespace" not in convert(new, OLD, TABLE)["spec"]
+    again = convert(new, OLD, TABLE)["spec"]
+    assert (again["namespace"], "namespaceSelector" in again) == ("ns", False)
+    # unless a client of v1beta1 has selected others since
+    new["spec"]["namespaceSelector"] = {"matchLabels": {"a": "b"}}
+    again = convert(new, OLD, TABLE)["spec"]
+    assert ("namespace" in again, again["namespaceSelector"]) == (False, {"matchLabels": {"a": "b"}})
+    # the name goes before a selector beside it
+    both = of_v1alpha1(namespace="ns", namespaceSelector={"matchLabels": {"a": "b"}})
+    assert convert(both, NEW, TABLE)["spec"]["namespaceSelector"] == {
+        "matchLabels": {"kubernetes.io/metadata.name": "ns"}
+    }
 
 
 @pytest.mark.parametrize("namespace", ["", None])

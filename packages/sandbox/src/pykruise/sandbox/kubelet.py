@@ -53,7 +53,7 @@ from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.probe_agents import ProbeAgents
 from pykruise.sandbox.recreate_agents import RecreateAgents
-from pykruise.sandbox.references import CONFIG_MAP, Reference, lack_of
+from pykruise.sandbox.references import CONFIG_MAP, SECRET, Reference, lack_of
 from pykruise.sandbox.running import run_beside
 
 __all__ = ["Kubelets", "KubeletsStats"]
@@ -360,6 +360,8 @@ class Kubelets:
                 return await self._stop_pod(pod, state, look_at=look_at)
             if self._recorder is not None and state is not before:
                 self._record_failures(pod, before, state, self._recorder)
+                if pod.pull_secrets and _has_begun(before, state):
+                    await self._record_pull_secrets(pod, self._recorder)
             if is_worth_reporting(pod, state, self._world, now, look_at=look_at):
                 wanted = status_of(pod, state, self._world, now, host_ip=node.spec.address)
                 await self._write_status(pod, patch_for(pod, wanted))
@@ -471,6 +473,22 @@ class Kubelets:
                     warning=True,
                 )
 
+    async def _record_pull_secrets(self, pod: PodView, recorder: EventRecorder) -> None:
+        """An event for pull secrets that are not there: images are pulled without them. Rule: the kubelet's."""
+        wanted = [Reference(SECRET, name) for name in pod.pull_secrets]
+        missing = [one.name for one in wanted if await self._object(pod.namespace, one) is None]
+        if missing:
+            recorder.record(
+                PODS,
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                reason="FailedToRetrieveImagePullSecret",
+                message=f"Unable to retrieve some image pull secrets ({', '.join(missing)}); "
+                "attempting to pull the image may not succeed.",
+                warning=True,
+            )
+
     # ── nodes ────────────────────────────────────────────────────────────────
 
     async def _sync_node(self, name: str) -> float | None:
@@ -479,6 +497,13 @@ class Kubelets:
     def _note_registered(self) -> None:
         if all(node.uid for node in self._nodes.values()):
             self._is_registered.set()
+
+
+def _has_begun(before: PodState, after: PodState) -> bool:
+    """Whether the first of its containers begins to start."""
+    return all(run.state is RunState.BLOCKED for run in before.runs) and any(
+        run.state is not RunState.BLOCKED for run in after.runs
+    )
 
 
 def _failures(old: Run, new: Run, pod: PodView) -> Iterable[tuple[str, str]]:

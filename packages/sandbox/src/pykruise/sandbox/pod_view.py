@@ -302,6 +302,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     mounted: tuple[Reference, ...] = ()
     """ConfigMaps and Secrets that its volumes cannot do without."""
     pull_secrets: tuple[str, ...] = ()
+    """Secrets that its images are to be pulled with."""
     own_claims: tuple[str, ...] = ()
     """Those among them that are made for it alone: of its `ephemeral` volumes."""
 

@@ -1,7 +1,8 @@
 """SidecarSets between v1alpha1 and v1beta1.
 
 In v1alpha1 the version of one's own is a label, and one namespace can be named instead of selected by its
-labels. A name becomes a selector for good: it is not given back as a name.
+labels. In v1beta1 a name is a selector, with an annotation by which v1alpha1 shows the name as it was written:
+else `kubectl apply` of an unchanged manifest would change something each time.
 """
 
 from typing import Final
@@ -11,10 +12,12 @@ from pykruise.kube.admission import NAMESPACE_NAME_LABEL
 from pykruise.kube.conversion import Conversion, annotate, section
 from pykruise.kube.documents import Document
 
-__all__ = ["CONVERSION", "CUSTOM_VERSION"]
+__all__ = ["CONVERSION", "CUSTOM_VERSION", "WRITTEN_NAMESPACE"]
 
 CUSTOM_VERSION: Final = "apps.kruise.io/sidecarset-custom-version"
 """Label of a v1alpha1 SidecarSet: the field `customVersion`."""
+WRITTEN_NAMESPACE: Final = "pykruise.io/written-namespace"
+"""Annotation of a v1beta1 SidecarSet whose namespace was named when it was written."""
 
 
 def to_hub(doc: Document) -> Document:
@@ -22,7 +25,7 @@ def to_hub(doc: Document) -> Document:
     spec = section(doc, "spec")
     if spec is None:
         return doc
-    _select_namespace(spec)
+    annotate(doc, WRITTEN_NAMESPACE, "true" if _select_namespace(spec) else None)
     version = (section(doc, "metadata", "labels") or {}).get(CUSTOM_VERSION)
     if isinstance(version, str):
         spec["customVersion"] = version
@@ -34,29 +37,35 @@ def to_spoke(doc: Document) -> Document:
     """v1beta1 as v1alpha1. The label says what the field says, whatever it said before."""
     spec = section(doc, "spec")
     if spec is not None:
+        if (section(doc, "metadata", "annotations") or {}).get(WRITTEN_NAMESPACE) == "true":
+            _name_namespace(spec)
         version = spec.get("customVersion")
         if version is None or isinstance(version, str):
             spec.pop("customVersion", None)
             annotate(doc, CUSTOM_VERSION, version or None, part="labels")
+    annotate(doc, WRITTEN_NAMESPACE, None)
     return doc
 
 
-def normalize(doc: Document) -> Document:
-    """A named namespace as a selector."""
-    spec = section(doc, "spec")
-    if spec is not None:
-        _select_namespace(spec)
-    return doc
-
-
-def _select_namespace(spec: Document) -> None:
+def _select_namespace(spec: Document) -> bool:
+    """Turn a name into a selector; whether there was one."""
     name = spec.get("namespace")
-    if name is None or isinstance(name, str):
-        spec.pop("namespace", None)
-        if name:
-            spec["namespaceSelector"] = {"matchLabels": {NAMESPACE_NAME_LABEL: name}}
+    if name is not None and not isinstance(name, str):
+        return False
+    spec.pop("namespace", None)
+    if name:
+        spec["namespaceSelector"] = {"matchLabels": {NAMESPACE_NAME_LABEL: name}}
+    return bool(name)
 
 
-CONVERSION: Final = Conversion(
-    SIDECAR_SETS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke, normalize=normalize
-)
+def _name_namespace(spec: Document) -> None:
+    """Turn the selector of one name back into the name; one that a client has changed since stays."""
+    selector = spec.get("namespaceSelector")
+    labels = selector.get("matchLabels") if isinstance(selector, dict) and len(selector) == 1 else None
+    name = labels.get(NAMESPACE_NAME_LABEL) if isinstance(labels, dict) and len(labels) == 1 else None
+    if name and isinstance(name, str):
+        del spec["namespaceSelector"]
+        spec["namespace"] = name
+
+
+CONVERSION: Final = Conversion(SIDECAR_SETS, "v1alpha1", to_hub=to_hub, to_spoke=to_spoke)
