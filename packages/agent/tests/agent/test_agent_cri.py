@@ -9,6 +9,7 @@ import pytest
 
 from pykruise.agent.cri.changes import RuntimeChanges
 from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import CallRefusedError
 from pykruise.agent.cri.generate import DATA, descriptors_of, part_of
 from pykruise.agent.cri.runtimes import find_runtimes, socket_paths
 from pykruise.agent.cri.values import ExecResult
@@ -169,3 +170,11 @@ async def test_a_runtime_without_events_is_polled() -> None:
     changes = RuntimeChanges(runtime, lambda _: None)  # type: ignore[arg-type]
     await changes.run()
     assert changes.poll_s == 1.0
+
+
+def test_what_a_runtime_says_is_kept_as_an_excerpt() -> None:
+    """Errors become messages of statuses."""
+    text = str(CallRefusedError("failed to pull: " + "x " * 100_000 + "denied"))
+    assert len(text) <= 1024
+    assert text.startswith("failed to pull: ")
+    assert text.endswith("denied")
