@@ -94,7 +94,7 @@ class Limiter:
         self._lanes: tuple[deque[asyncio.Future[None]], deque[asyncio.Future[None]]] = (deque(), deque())
         self._ahead = 0  # slots given to lane 1 in a row while lane 0 waited
         self._held_until: dict[str, float] = {}
-        """By scope, in the loop's seconds; those that are over are forgotten with the next one."""
+        """When each scope goes on, in the loop's seconds; the next hold forgets those that are over."""
         self._holds = 0
         self._usual_s = 0.0
         self._last_cut = float("-inf")

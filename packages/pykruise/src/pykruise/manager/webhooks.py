@@ -103,7 +103,7 @@ CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
 
 JUMP_S: Final = 60.0
-"""What the clock moves more than the event loop's time between two of these looks is a jump."""
+"""A clock that moves so much more than the event loop between two checks has jumped."""
 """How often, and with how much time, the server is asked whether it answers."""
 
 
