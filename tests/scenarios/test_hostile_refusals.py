@@ -1,4 +1,4 @@
-"""An admission webhook of anybody refuses one tenant's objects: with a wait of a day, with a megabyte of text.
+"""An admission webhook refuses one tenant's objects: with a wait of a day, with a megabyte of text.
 
 Others' objects are worked on as before, and what is stored of the refusal stays small.
 """

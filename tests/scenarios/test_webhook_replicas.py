@@ -312,6 +312,35 @@ async def test_an_expired_pair_is_replaced_at_once(tmp_path: Path) -> None:
             assert len(authorities_of(base64.b64decode(data["ca-cert.pem"]))) == 1
 
 
+async def test_a_clock_that_jumps_past_the_end_of_a_certificate_has_it_renewed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    # given certificates of ten years, and looks at them every minute
+    monkeypatch.setattr("pykruise.manager.webhooks.CHECK_EVERY_S", 0.1)
+    jumped_s = 0.0
+    async with fresh_client() as client:
+        settings = webhook_settings(tmp_path)
+        await everything(client, settings)
+        async with running_webhooks(
+            client, settings, port=0, settle_s=0.3, clock=lambda: system_clock() + jumped_s
+        ):
+            await asyncio.sleep(3)  # what follows on a start is over: the next look is a minute away
+            # when
+            jumped_s = 11 * YEAR_S
+
+            # then
+            async def is_renewed() -> bool:
+                stored = await SecretStore(client, namespace=NAMESPACE, name=SECRET).read()
+                now = system_clock() + jumped_s
+                return stored is not None and not problem_with(
+                    stored.certificates, host="127.0.0.1", now=now, lasting_s=DAY_S
+                )
+
+            async with asyncio.timeout(15):
+                await until(is_renewed)
+            assert "the clock has jumped: certificates are looked at again" in caplog.text
+
+
 async def test_what_another_client_changes_is_changed_back(tmp_path: Path) -> None:
     """admission case 8"""
     async with fresh_client() as client:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pykruise.agent.cri.changes import RuntimeChanges
 from pykruise.agent.cri.client import CriClient
+from pykruise.agent.cri.errors import CallRefusedError
 from pykruise.agent.cri.generate import DATA, descriptors_of, part_of
 from pykruise.agent.cri.protocol import message
 from pykruise.agent.cri.runtimes import find_runtimes, socket_paths
@@ -240,3 +241,11 @@ async def test_what_is_no_message_ends_in_an_error(body: bytes) -> None:
     except ValueError:
         return
     assert len(await stream.recv_data(0)) <= len(body)
+
+
+def test_what_a_runtime_says_is_kept_as_an_excerpt() -> None:
+    """Errors become messages of statuses."""
+    text = str(CallRefusedError("failed to pull: " + "x " * 100_000 + "denied"))
+    assert len(text) <= 1024
+    assert text.startswith("failed to pull: ")
+    assert text.endswith("denied")

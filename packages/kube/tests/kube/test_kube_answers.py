@@ -1,4 +1,4 @@
-"""Answers that are no objects: each method of the client says so with its own error, and nobody reads on."""
+"""Answers that are no objects: each method of the client raises an error of its own."""
 
 import ast
 from collections.abc import Awaitable, Callable
@@ -71,7 +71,7 @@ async def test_a_question_that_nothing_stores_needs_no_name() -> None:
 
 
 def test_no_field_is_read_from_what_was_just_decoded() -> None:
-    """`decode(raw)["metadata"]` is a KeyError for whoever runs the loop; there are `metadata_of` and `get_path`.
+    """`decode(raw)["metadata"]` raises KeyError in the middle of a loop; there are `metadata_of` and `get_path`.
 
     A name that a document was decoded into may be asked for its metadata: the client has looked that it has some.
     The sandbox decodes what it has stored itself.

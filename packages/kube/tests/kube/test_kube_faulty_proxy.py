@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client
+from pykruise.kube.client import Client, WatchEvent
 from pykruise.kube.clock import system_clock
 from pykruise.kube.connection import Connection
 from pykruise.kube.documents import decode
@@ -324,6 +324,32 @@ async def test_what_has_no_end_takes_little_memory(fault: str) -> None:
             assert tracemalloc.get_traced_memory()[1] < 8 * MIB
         finally:
             tracemalloc.stop()
+
+
+async def first_event(client: Client) -> WatchEvent:
+    async with client.watch(CONFIG_MAPS, resource_version="1") as events:
+        return await anext(events)
+
+
+@pytest.mark.parametrize("fault", ["a line without end", "a line without end of its chunk"])
+async def test_a_line_without_end_ends_its_stream_at_the_bound(fault: str, compress: bool) -> None:
+    async with proxied() as proxy, client_of(proxy, compress=compress) as client:
+        proxy.next_faults = [WATCH_FAULTS[fault]]
+        with pytest.raises(AnswerTooLargeError, match="a line has more than 16777216 bytes"):
+            await first_event(client)
+
+
+@pytest.mark.parametrize("fault", ["a body without end", "chunks without end"])
+async def test_a_body_without_end_ends_its_connection_at_the_bound(fault: str, compress: bool) -> None:
+    async with proxied() as proxy:
+        transport = HttpTransport(Connection(proxy.url), timeout_s=20.0, compress=compress)
+        proxy.next_faults = [FAULTS[fault]]
+        try:
+            with pytest.raises(AnswerTooLargeError, match="the body has more than 67108864 bytes"):
+                await Client(transport).get_path("/version")
+        finally:
+            await transport.close()
+        assert len(proxy.asked) == 1
 
 
 async def test_a_list_whose_pages_are_too_large_is_asked_for_in_small_ones(

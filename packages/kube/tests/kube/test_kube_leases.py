@@ -204,7 +204,16 @@ async def test_a_leader_that_cannot_renew_ends_before_another_one_leads() -> Non
 
 
 @pytest.mark.parametrize(
-    "fault", [Refuse(), Answer(500), Answer(429, retry_after_s=1), DropAnswer(), TimeOut(60.0)]
+    "fault",
+    [
+        Refuse(),
+        Answer(500),
+        Answer(429, retry_after_s=1),
+        Answer(429, retry_after_s=86_400),
+        Answer(503, retry_after_s=3_600),
+        DropAnswer(),
+        TimeOut(60.0),
+    ],
 )
 async def test_a_short_outage_does_not_end_a_term(fault: Any) -> None:
     async with stand() as (place, candidate):

@@ -19,15 +19,19 @@ def lookups(transport: ScriptedTransport, **more: Any) -> Lookups:
     return live_lookups(lambda: Client(transport, rng=random.Random(1)), namespace="kruise", **more)
 
 
+POD = {"kind": "Pod", "metadata": {"name": "web-0"}}
+NODE = {"kind": "Node", "metadata": {"name": "n1"}}
+
+
 async def test_pods_and_nodes_are_asked_for_each_time() -> None:
     # given
-    transport = ScriptedTransport(answer(200, {"kind": "Pod"}), answer(200, {"kind": "Node"}))
+    transport = ScriptedTransport(answer(200, POD), answer(200, NODE))
     found = lookups(transport)
     assert found.pods is not None
     assert found.nodes is not None
     # when, then
-    assert await found.pods("shop", "web-0") == {"kind": "Pod"}
-    assert await found.nodes("n1") == {"kind": "Node"}
+    assert await found.pods("shop", "web-0") == POD
+    assert await found.nodes("n1") == NODE
     assert [one.path for one in transport.asked] == [
         "/api/v1/namespaces/shop/pods/web-0",
         "/api/v1/nodes/n1",
@@ -50,7 +54,7 @@ async def test_storage_classes_are_all_listed() -> None:
 @pytest.mark.parametrize("metadata", [SECRET["metadata"], None])
 async def test_a_trial_is_a_dry_run_in_the_manager_s_own_namespace(metadata: Any) -> None:
     # given
-    transport = ScriptedTransport(answer(201, {}))
+    transport = ScriptedTransport(answer(201, {"metadata": {"name": "a"}}))
     found = lookups(transport)
     assert found.trial is not None
     # when
@@ -81,7 +85,7 @@ def test_readers_are_those_of_the_manager() -> None:
 
 async def test_beside_the_loop_everything_is_asked_on_the_loop() -> None:
     # given
-    transport = ScriptedTransport(answer(200, {"kind": "Pod"}), repeat_last=True)
+    transport = ScriptedTransport(answer(200, POD), repeat_last=True)
     whole = lookups(transport, readers={"budget": lookups(transport)}, clock=lambda: 7.0)
     # when
     beside = beside_the_loop(whole)
@@ -99,7 +103,7 @@ async def test_beside_the_loop_everything_is_asked_on_the_loop() -> None:
     # then nothing was asked yet
     assert all(isinstance(one, OnLoop) for one in asked)
     assert transport.asked == []
-    assert await asked[0].work() == {"kind": "Pod"}
+    assert await asked[0].work() == POD
     assert beside.clock() == 7.0
 
 

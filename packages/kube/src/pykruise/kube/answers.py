@@ -1,4 +1,4 @@
-"""Objects in answers: that they are there, before anybody reads a field of them.
+"""Objects in answers: the client checks that they are there before a caller reads a field of them.
 
 bytes of an answer ──▶ check_object() (the client, of every read and write) ──▶ the same bytes, or MalformedAnswerError
                    └─▶ metadata_of() ──▶ the typed metadata
@@ -16,7 +16,7 @@ __all__ = ["AnswerMetadata", "check_object", "metadata_of"]
 
 
 class AnswerMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """What every stored object says of itself."""
+    """Metadata of a stored object."""
 
     name: str
     namespace: str = ""
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(_Object).decode
 
 
 def metadata_of(raw: bytes | msgspec.Raw) -> AnswerMetadata:
-    """Of an object as an API server stores it. Raises MalformedAnswerError."""
+    """Decode the metadata of an object as an API server stores it. Raises MalformedAnswerError."""
     try:
         found = _decode(raw).metadata
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -152,11 +152,18 @@ class Client:
 
     def over(self, transport: Transport) -> "Client":
         """The same client (limits, retries, names) over another transport, such as one that wraps its own."""
+        return self._changed(transport, self.limiter)
+
+    def limited_by(self, limiter: Limiter) -> "Client":
+        """The same client with another limiter."""
+        return self._changed(self.transport, limiter)
+
+    def _changed(self, transport: Transport, limiter: Limiter) -> "Client":
         return Client(
             transport,
             clock=self.clock,
             user_agent=self._user_agent,
-            limiter=self.limiter,
+            limiter=limiter,
             rng=self._rng,
             retry=self._retry,
         )

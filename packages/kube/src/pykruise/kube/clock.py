@@ -68,7 +68,7 @@ def format_micro_time(instant: Instant) -> str:
 def parse_time(text: str) -> Instant:
     """The instant of an RFC 3339 timestamp, with or without a fraction, in any offset.
 
-    One that is beyond LAST counts as LAST: it is stored by somebody, and years may be added to it. Raises ValueError
+    One that is beyond LAST counts as LAST: a user stored it, and callers add years to it. Raises ValueError
     for anything else.
     """
     moment = datetime.fromisoformat(text)

@@ -374,7 +374,7 @@ def _check_action(kind: str, action: Doc, path: str) -> Causes:
 
 
 def check_http_head(action: Doc, path: str) -> Causes:
-    """What would end a line of a request. API servers let it pass, and kubelets' clients refuse or encode it."""
+    """Refuse parts of a request that would end its line. API servers accept them; kubelets refuse or encode them."""
     if (host := str(action.get("host") or "")) and (flaw := flaw_of_host(host)):
         yield invalid(f"{path}.host", host, flaw)
     if flaw := flaw_of_value(str(action.get("path") or "")):

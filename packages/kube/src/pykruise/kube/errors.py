@@ -87,7 +87,7 @@ class ConfigurationError(KubeError):
 
 
 class InvalidNameError(KubeError):
-    """A name, often of somebody's spec, that would ask for something else as a part of a path. Nothing was sent."""
+    """A name, often of a user's spec, would ask for something else as a part of a path. Nothing was sent."""
 
 
 class TransportError(KubeError):
@@ -111,7 +111,7 @@ class AnswerTooLargeError(ConnectionLostError):
 
 
 class MalformedAnswerError(ConnectionLostError):
-    """What came with status 200 is not what was asked for; the request may have taken effect."""
+    """An answer with status 200 is not the object that was asked for; the request may have taken effect."""
 
 
 class SilentStreamError(ConnectionLostError):
@@ -287,7 +287,7 @@ def error_for(code: int, body: bytes, headers: Mapping[str, str] | None = None) 
 
 
 def _bounded(status: Status) -> Status:
-    """What is kept of a Status. An object of 200 kB can be refused with 5,000 causes."""
+    """Cut the texts and causes of a Status. An object of 200 kB can be refused with 5,000 causes."""
     details = status.details
     if details is not None:
         details = StatusDetails(

@@ -5,13 +5,11 @@ apiVersion + kind ──▶ group_kind() ──▶ GroupKind
 Pure.
 """
 
-import re
 from typing import NamedTuple
 
+from pykruise.kube.resources import is_group_part
+
 __all__ = ["GroupKind", "group_kind", "group_of"]
-
-
-_is_part = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?").fullmatch
 
 
 class GroupKind(NamedTuple):
@@ -24,7 +22,7 @@ class GroupKind(NamedTuple):
 def group_of(api_version: str) -> str | None:
     """The group of an apiVersion, empty for core; None: it is none, or could be no part of a path."""
     parts = api_version.split("/")
-    if not 1 <= len(parts) <= 2 or not all(map(_is_part, parts)):
+    if not 1 <= len(parts) <= 2 or not all(map(is_group_part, parts)):
         return None
     return parts[0] if len(parts) == 2 else ""
 

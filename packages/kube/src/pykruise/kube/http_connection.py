@@ -240,7 +240,7 @@ async def connect(
 
 
 def text_of(error: Exception) -> str:
-    """What an error says in one short line, or what it is when it says nothing. It may repeat what came."""
+    """Show an error in one short line: its text, or its type where it has none. The text may repeat what arrived."""
     words = excerpt(str(error), most=_MOST_WORDS).split()
     line = " ".join("".join(mark if mark.isprintable() else "?" for mark in word) for word in words)
     return line or type(error).__name__

@@ -47,7 +47,7 @@ _is_token: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _is_host: Final = re.compile(r"[0-9A-Za-z._~:%\[\]-]+").fullmatch
 _PLAIN: Final = "/%?&=;:@!$'()*+,~[]"
-"""What a path and a query may have besides letters, digits and `-._`."""
+"""Characters that a path and a query may have besides letters, digits and `-._`."""
 
 
 class HttpHeadError(ValueError):
@@ -55,24 +55,24 @@ class HttpHeadError(ValueError):
 
 
 def flaw_of_target(text: str) -> str:
-    """What is wrong with a request's target, a path and a query; empty: nothing."""
+    """Say what is wrong with a request's target, a path and a query; empty: nothing."""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         return "it has to be printable ASCII without spaces (percent-encoded)"
     return ""
 
 
 def flaw_of_name(text: str) -> str:
-    """What is wrong with a header's name; empty: nothing. Rule: RFC 9110's token."""
+    """Say what is wrong with a header's name; empty: nothing. Rule: RFC 9110's token."""
     return "" if _is_token(text) else "it has to consist of letters, digits and some marks such as '-'"
 
 
 def flaw_of_value(text: str) -> str:
-    """What is wrong with a header's value; empty: nothing. Rule: Go's, control characters but the tab are refused."""
+    """Say what is wrong with a header's value; empty: nothing. Rule: as Go, no control character but the tab."""
     return "it has a control character" if _CONTROLS.search(text) else ""
 
 
 def flaw_of_host(text: str) -> str:
-    """What is wrong with a host, a name or an address; empty: nothing."""
+    """Say what is wrong with a host, a name or an address; empty: nothing."""
     return "" if _is_host(text) else "it has to be a name or an address"
 
 

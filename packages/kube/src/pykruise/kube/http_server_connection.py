@@ -63,11 +63,11 @@ _PARTS: Final = 2
 _STEP: Final = 4 * 1024
 """Bytes of heads and chunks that one step parses: four of them may be a header, and six a chunk."""
 _MOST_FIELDS: Final = 256
-"""Of a query."""
+"""Parameters of a query."""
 _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
 """Headers of which a second one makes another request out of this one, for some reader on its way."""
 REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)
-"""What `App.failed` is asked for."""
+"""Codes for which a connection asks `App.failed`."""
 RECEIVE: Final = 64 * 1024
 """What is kept of a connection that is not read from, by the system and by TLS each: there may be hundreds."""
 
@@ -143,13 +143,13 @@ class Connection(asyncio.Protocol):
         self._is_repeated = False
         """Whether one of the headers that may come once came twice."""
         self._body_left = 0
-        """Of a body whose length is known."""
+        """Bytes that are still to come of a body whose length is known."""
         self._tail = b""
         """The last bytes that were parsed of a head or of chunks."""
         self._is_between = True
         """Whether the next byte begins a message."""
         self._rest: bytes = b""
-        """What has arrived, of which the part from `_at` on is still to be parsed."""
+        """Bytes that have arrived; those from `_at` on are still to be parsed."""
         self._at = 0
         self._messages = 0
         """Parsed so far."""
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
         return most if found < 0 else found + len(HEAD_END)
 
     def _hear_no_more(self) -> None:
-        """What is left is thrown away, as is what still comes."""
+        """Throw away the rest, and all that still arrives."""
         left, self._rest, self._at = len(self._rest) - self._at, b"", 0
         if not self._is_in_line:
             self._resume_reading()

@@ -36,6 +36,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, format_micro_time
 from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError, UnreachableError
+from pykruise.kube.limiter import Limiter
 from pykruise.kube.resources import LEASES
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
@@ -155,7 +156,7 @@ class ElectorStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaderElector:
-    """Takes part in one election; `client` should share no limiter with busy ones.
+    """Takes part in one election. It has a limiter of its own: a Retry-After may not outlast the Lease.
 
     `identity` must be this process's alone. Seconds: `lease_s` > `renew_s` > `retry_s`. `now` measures time
     (default: the event loop's); give one that counts while the machine sleeps.
@@ -180,7 +181,7 @@ class LeaderElector:
                 f"lease: want lease_s > renew_s > retry_s > 0, not {lease_s}, {renew_s}, {retry_s}"
             )
         self.identity = identity
-        self._client = client
+        self._client = client.limited_by(Limiter(longest_hold_s=retry_s / 2))
         self._namespace = namespace
         self._name = name
         self._lease_s = lease_s

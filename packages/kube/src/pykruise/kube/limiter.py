@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.errors import (
+    LONGEST_WAIT_S,
     ApiError,
     HeldBackError,
     RequestTimeoutError,
@@ -69,14 +70,22 @@ class LimiterStats(msgspec.Struct, frozen=True, kw_only=True):
 class Limiter:
     """Adaptive concurrency for one API server. Belongs to one event loop, whose time it uses.
 
-    `start`, `minimum` and `maximum` are requests under way.
+    `start`, `minimum` and `maximum` are requests under way. `longest_hold_s`: no Retry-After counts for longer.
     """
 
-    def __init__(self, *, start: int = 16, minimum: int = 4, maximum: int = 64) -> None:
+    def __init__(
+        self,
+        *,
+        start: int = 16,
+        minimum: int = 4,
+        maximum: int = 64,
+        longest_hold_s: float = LONGEST_WAIT_S,
+    ) -> None:
         if not 1 <= minimum <= start <= maximum:
             raise ValueError(
                 f"limiter: want 1 <= minimum <= start <= maximum, not {minimum}, {start}, {maximum}"
             )
+        self._longest_hold_s = longest_hold_s
         self._minimum = minimum
         self._maximum = maximum
         self._start = float(start)
@@ -85,7 +94,7 @@ class Limiter:
         self._lanes: tuple[deque[asyncio.Future[None]], deque[asyncio.Future[None]]] = (deque(), deque())
         self._ahead = 0  # slots given to lane 1 in a row while lane 0 waited
         self._held_until: dict[str, float] = {}
-        """By scope, in the loop's seconds; those that are over are forgotten with the next one."""
+        """When each scope goes on, in the loop's seconds; the next hold forgets those that are over."""
         self._holds = 0
         self._usual_s = 0.0
         self._last_cut = float("-inf")
@@ -206,7 +215,7 @@ class Limiter:
             return
         now = loop.time()
         if isinstance(err, ApiError) and err.retry_after_s:
-            self._hold(scope, now, now + err.retry_after_s, err.code)
+            self._hold(scope, now, now + min(err.retry_after_s, self._longest_hold_s), err.code)
         if began <= self._last_cut:
             return
         self._last_cut = now

@@ -40,11 +40,17 @@ __all__ = [
     "Resource",
     "collection_of",
     "flaw_of_segment",
+    "is_group_part",
     "root_of",
 ]
 
 _is_plain = re.compile(r"[A-Za-z0-9._~-]+").fullmatch
-_is_group_part = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?").fullmatch
+_group_part = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?").fullmatch
+
+
+def is_group_part(text: str) -> bool:
+    """Whether this may be the group or the version of an API."""
+    return _group_part(text) is not None
 
 
 def flaw_of_segment(name: str) -> str:
@@ -70,7 +76,7 @@ def _segment(name: str) -> str:
 def root_of(group: str, version: str = "") -> str:
     """URL prefix of a group-version, or of a group alone. Raises InvalidNameError for what is none."""
     for part in (group, version):
-        if part and not _is_group_part(part):
+        if part and not is_group_part(part):
             raise InvalidNameError(f"{part[:253]!r} is no group and no version of an API")
     root = f"/apis/{group}" if group else "/api"
     return f"{root}/{version}" if version else root

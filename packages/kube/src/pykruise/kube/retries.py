@@ -47,7 +47,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     total_s: float = 60.0
     """No repetition starts later than this after the first attempt."""
     patience_s: float = 3.0
-    """A server that asks for a longer wait gets no repetition: whoever asked is told the time, and can do something
+    """A request whose answer asks for a longer wait is not repeated: the caller gets the time, and can do something
     else until then. A worker of a controller would stand still for one tenant's objects."""
 
     def wait_s(self, err: KubeError, failures: int, rng: random.Random) -> float:

@@ -61,7 +61,7 @@ class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
     controllers: dict[str, ControllerStats]
     queues: dict[str, QueueStats]
     limiter: LimiterStats
-    """Of the client that all of them share."""
+    """Stats of the limiter that all of them share."""
 
 
 class Manager:

@@ -101,6 +101,9 @@ the server answers at once."""
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
+
+JUMP_S: Final = 60.0
+"""A clock that moves so much more than the event loop between two checks has jumped."""
 """How often, and with how much time, the server is asked whether it answers."""
 
 
@@ -423,14 +426,18 @@ class Webhooks:
     # ── the server, asked as an API server asks it ───────────────────────────
 
     async def _check(self) -> None:
+        loop = asyncio.get_running_loop()
+        ahead = self._clock() - loop.time()
         while True:
+            if abs(self._clock() - loop.time() - ahead) > JUMP_S:
+                ahead = self._clock() - loop.time()
+                _log.warning("the clock has jumped: certificates are looked at again")
+                self._wake.set()
             if (served := self._sync.served) is not None:
                 problem = await self._answers(served)
                 if problem and not self._check_problem:
                     _log.error("webhooks: %s", problem)
                 self._check_problem = problem
-                if problem:  # the clock may have jumped past the certificate's end
-                    self._wake.set()
             await asyncio.sleep(CHECK_EVERY_S if served is not None else 1.0)
 
     async def _answers(self, certificates: Certificates) -> str:

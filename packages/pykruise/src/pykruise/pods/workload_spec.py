@@ -87,5 +87,5 @@ class SpecWithPolicy(RollingSpec[P]):
 
 
 def too_large(replicas: int) -> str:
-    """What is wrong with more than LARGEST_SET of them."""
+    """Say what is wrong with more than LARGEST_SET pods."""
     return f"{replicas} is more than the {LARGEST_SET} pods that a cluster can have"

@@ -9,6 +9,7 @@ CriError
 """
 
 from pykruise.kube.errors import KubeError
+from pykruise.kube.excerpts import excerpt
 
 __all__ = [
     "CallRefusedError",
@@ -21,7 +22,10 @@ __all__ = [
 
 
 class CriError(KubeError):
-    """A call to a container runtime that did not succeed. The message is the runtime's."""
+    """A call to a container runtime that did not succeed. The message is an excerpt of the runtime's: it is stored."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(excerpt(message))
 
 
 class RuntimeGoneError(CriError):

@@ -33,9 +33,9 @@ class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
 MOST_LINE: Final = 8 * 1024
 _MOST_LINES: Final = 200
 _MOST_MASKED: Final = 256 * 1024
-"""What is behind is not shown in any case, and looking for secrets takes its time."""
+"""Characters that are searched for secrets; the rest is never shown, and the search takes time."""
 _SHORT: Final = (int, float, bool, type(None))
-"""What stands in JSON as it is."""
+"""Types that are written to JSON as they are."""
 
 DEBUG_FROM = 5
 """Verbosity from which debug lines are shown."""
