@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--stored",
         choices=("v1alpha1", "v1beta1"),
         default="v1beta1",
-        help="scenarios in the sandbox: the version that stores kinds of two versions; v1alpha1: and no other is served",
+        help="scenarios in the sandbox: the version that stores kinds of two versions; v1alpha1: no other is served",
     )
     parser.addoption(
         "--record",
