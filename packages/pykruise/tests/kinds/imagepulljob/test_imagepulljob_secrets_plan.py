@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.imagepulljob.secrets import MODE, REFERENCES, SOURCE_KEY, Source
+from pykruise.kinds.imagepulljob.secrets import MODE, REFERENCES, SOURCE_KEY, SOURCE_UID, Source
 from pykruise.kube.ids import Key
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
@@ -23,7 +23,12 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 def source(name: str = "s1", *, read: bool = True) -> Source:
     """A secret of the job's namespace; `read`: its copy, if there is one, holds something else."""
     document = {
-        "metadata": {"name": name, "labels": {"a": "b"}, "annotations": {"x": "y", LAST_APPLIED: "{}"}},
+        "metadata": {
+            "name": name,
+            "uid": "u-1",
+            "labels": {"a": "b"},
+            "annotations": {"x": "y", LAST_APPLIED: "{}"},
+        },
         "type": "kubernetes.io/dockerconfigjson",
         "data": {".dockerconfigjson": "e30="},
     }
@@ -54,7 +59,7 @@ def test_a_secret_is_copied_and_says_its_source_before_a_node_is_asked() -> None
     assert meta["name"].startswith("s1-")
     assert len(meta["name"]) == len("s1-") + 6
     assert meta["annotations"] == {"x": "y", SOURCE_KEY: "shop/s1", REFERENCES: "shop/job", MODE: "batch"}
-    assert meta["labels"] == {"a": "b"}
+    assert meta["labels"] == {"a": "b", SOURCE_UID: "u-1"}
     assert (made.body["type"], made.body["data"]) == (
         "kubernetes.io/dockerconfigjson",
         {".dockerconfigjson": "e30="},
@@ -70,7 +75,7 @@ BARE = Source(key=Key("shop", "s1"), content="new", document={"metadata": {"name
 def test_a_secret_that_says_nothing_is_copied_as_it_is() -> None:
     (made,) = secret_writes(planned(held(pullSecrets=["s1"]), *nodes("a"), sources={"s1": BARE}))
     assert (made.body["type"], made.body["data"]) == ("Opaque", {})
-    assert "labels" not in made.body["metadata"]
+    assert made.body["metadata"]["labels"] == {SOURCE_UID: ""}
 
 
 def test_a_name_that_another_copy_has_is_not_taken_again() -> None:

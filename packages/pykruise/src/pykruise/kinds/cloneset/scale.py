@@ -145,6 +145,7 @@ def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[Instance
         **state["labels"],
     }
     shared: Document = {
+        "generateName": f"{owner.name}-",  # for clients that read it; the name is chosen
         "namespace": owner.namespace,
         "annotations": {**(metadata.get("annotations") or {}), **state["annotations"]},
         "ownerReferences": [owner.owner_reference],

@@ -42,6 +42,9 @@ __all__ = [
     "sync_of",
 ]
 
+SOURCE_UID: Final = "imagepulljobs.kruise.io/source-uid"
+"""Label of a copy: the uid of the secret that it is of. OpenKruise up to 1.8 finds its copies by it."""
+
 REFERENCES: Final = "imagepulljobs.kruise.io/references"
 MODE: Final = "imagepulljobs.kruise.io/mode"
 BATCH: Final = "batch"
@@ -165,7 +168,7 @@ def _creation(source: Source, key: Key, job: PullJobView) -> Chain:
             "name": key.name,
             "namespace": key.namespace,
             "annotations": annotations,
-            **({"labels": given["labels"]} if given.get("labels") else {}),
+            "labels": {**(given.get("labels") or {}), SOURCE_UID: given.get("uid") or ""},
         },
         "type": document.get("type") or "Opaque",
         "data": document.get("data") or {},

@@ -27,7 +27,11 @@ class ConversionFunctions:
         group, kind = spec["group"], spec["names"]["kind"]
         storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
         asks_webhook = (spec.get("conversion") or {}).get("strategy") == "Webhook"
-        if version == storage or asks_webhook or (group, kind) not in self._table:
+        recorded = set((crd.get("status") or {}).get("storedVersions") or ())
+        is_plain = version == storage and recorded <= {
+            storage
+        }  # else some may be stored in the other version
+        if is_plain or asks_webhook or (group, kind) not in self._table:
             return None
         return _FunctionConverter(self._table, stored=f"{group}/{storage}", served=f"{group}/{version}")
 
