@@ -6,6 +6,7 @@
 #   make demo REAL=1  the demo on a real control plane with real nodes (root)
 #   make test-real  conformance and scenarios on a real control plane; SELECTION=--brief: an eighth of their parameters
 #   make test-nodes  scenarios on real nodes too (root, and packages that it names); SELECTION=... for less
+#   make test-switch-over  from real OpenKruise managers to pykruise and back, on a real control plane
 #   make simulate SEEDS=100000  hunt for failures: random operations and faults in virtual time
 #   make explore KIND=cloneset PODS=3  everything that can happen in small worlds
 #   make mutate FILES=kinds/cloneset  mutants made by a tool of files that decide, and what no test notices
@@ -50,7 +51,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: kubectl-kruise help demo fuzz up test lint unit docs bench real test-real real-in-brief test-nodes nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: kubectl-kruise help demo fuzz up test lint unit docs bench real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -138,10 +139,14 @@ unit: $(VENV)/.compiled
 # Lint takes one processor for a moment; the tests that begin beside it wait for sockets and processes as well.
 test: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory -j2 lint unit
-	@$(MAKE) --no-print-directory -j2 real-in-brief nodes-in-brief
+	@$(MAKE) --no-print-directory -j2 real-in-brief nodes-and-switch-over
 
 real-in-brief: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory test-real SELECTION=--brief
+
+nodes-and-switch-over: $(VENV)/.ready-dev
+	@$(MAKE) --no-print-directory nodes-in-brief
+	@$(MAKE) --no-print-directory switch-over-in-brief
 
 # Real nodes are waited for most of the time, so they come up beside the other tests. What they say comes in one piece.
 nodes-in-brief: $(VENV)/.ready-dev
@@ -164,6 +169,18 @@ NODE_TESTS = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real --r
 
 test-nodes: $(VENV)/.ready-dev
 	@$(NODE_TESTS) -n $(NODE_WORKERS) || { $(RETRIED) $(NODES_CACHE) && $(NODE_TESTS) $(LAST_FAILED); }
+
+SWITCH_OVER = KUBERNETES=$(KUBERNETES) $(BIN)/python -m pytest --cluster=real tests/switch_over $(PYTEST_ARGS)
+
+test-switch-over: $(VENV)/.ready-dev
+	@$(SWITCH_OVER) -n $(NODE_WORKERS) $(or $(SELECTION),--exhaustive)
+
+# Each release at rest, and a rollout that OpenKruise began.
+switch-over-in-brief: $(VENV)/.ready-dev
+	@if command -v go >/dev/null; then \
+	  $(SWITCH_OVER) -n $(NODE_WORKERS) -k "at_rest or 1.8-pykruise" >$(VENV)/switch-over.log 2>&1; \
+	  code=$$?; cat $(VENV)/switch-over.log; exit $$code; \
+	else echo "nothing is switched over: OpenKruise's managers are built with Go"; fi
 
 real: $(VENV)/.ready-dev
 	@$(REAL_CLUSTER) $(if $(REAL_NODES),--real --nodes $(REAL_NODES))

@@ -31,6 +31,7 @@ LEFT_OUT: Final = {
         "pykruise manager --enable-leader-election=false --enable-webhooks=false",
         "WEBHOOK_HOST=192.0.2.10 pykruise manager",
     ],
+    "migration.md": ["pykruise storage show"],
     "simulation.md": [
         "make test                              # 3 seeds of each kind, and all that once failed",
         "make explore KIND=cloneset PODS=3      # large worlds; MOST=5000 bounds the states of each",

@@ -24,7 +24,7 @@ from switch_over.objects import Document, objects_at_rest
 from testbed.control_plane import ControlPlane
 from testbed.openkruise import NAMESPACE, OpenKruise
 
-__all__ = ["Seen", "Switching", "differences"]
+__all__ = ["NODES", "Seen", "Switching", "differences"]
 
 KINDS: Final = (
     "clonesets.apps.kruise.io,statefulsets.apps.kruise.io,daemonsets.apps.kruise.io,uniteddeployments,sidecarsets,"
@@ -33,6 +33,8 @@ KINDS: Final = (
 )
 OWN: Final = "pykruise.io/"
 UNSTABLE: Final = frozenset({"deployment.kubernetes.io/revision"})
+
+NODES: Final = 4
 
 LEADS_S: Final = 90.0
 QUIET_S: Final = 6.0
@@ -65,7 +67,7 @@ class Switching:
         await self.original.install()
         await self.original.start()
         await asyncio.sleep(2)  # its webhooks are asked from then on
-        served = self._served()
+        served = self.served()
         for document in objects_at_rest(served):
             self.create(document)
         await self._has_node_images()
@@ -89,6 +91,7 @@ class Switching:
         """End the manager that works, start the other one, and return when it leads. `waits_s`: for rollouts to go on
         before the switch."""
         await asyncio.sleep(waits_s)
+        before = self._holder()
         if manager == "pykruise":
             await self.original.stop()
             self._install_own()
@@ -96,7 +99,7 @@ class Switching:
         else:
             self._stop_own()
             await self.original.start()
-        await self._leads(manager)
+        await self._leads(manager, before)
 
     async def settled(self) -> None:
         """Return when pods and objects have not changed for a while. Statuses do not count."""
@@ -146,14 +149,15 @@ class Switching:
 
     def _start_nodes(self) -> None:
         with (self.folder / "kubelets.log").open("ab") as log:
-            command = [*PYKRUISE, "kubelets", f"--kubeconfig={self.plane.kubeconfig}", "--nodes=4"]
+            command = [*PYKRUISE, "kubelets", f"--kubeconfig={self.plane.kubeconfig}", f"--nodes={NODES}"]
             self._nodes = subprocess.Popen([*command, "--volumes", "--agent"], stdout=log, stderr=log)
 
     def _items(self, what: str) -> list[Document]:
         found: list[Document] = _json(self.kubectl("get", what, "-A", "-o", "json").stdout)["items"]
         return found
 
-    def _served(self) -> Mapping[str, frozenset[str]]:
+    def served(self) -> Mapping[str, frozenset[str]]:
+        """Versions by kind."""
         return {
             crd["spec"]["names"]["kind"]: frozenset(
                 version["name"] for version in crd["spec"]["versions"] if version["served"]
@@ -192,10 +196,9 @@ class Switching:
             process.send_signal(signal.SIGTERM)
             process.wait(30)
 
-    async def _leads(self, manager: str) -> None:
-        """Return when the Lease has a holder that is not the manager before."""
+    async def _leads(self, manager: str, before: str) -> None:
+        """Return when the Lease has a holder that is not the one before."""
         end = time.monotonic() + LEADS_S
-        before = self._holder()
         while time.monotonic() < end:
             holder = self._holder()
             if holder and holder != before and (self._own is None or self._own.poll() is None):

@@ -13,7 +13,7 @@ import yaml
 from pykruise.kinds import conversions
 from pykruise.kube.conversion import annotate, convert
 
-__all__ = ["Document", "in_served_version", "objects_at_rest"]
+__all__ = ["Document", "in_served_version", "jobs", "objects_at_rest"]
 
 Document = dict[str, Any]
 
@@ -107,6 +107,25 @@ def workloads_that_change() -> Iterator[Document]:
     stateful["spec"]["template"]["spec"] |= gate
     yield stateful
     yield _workload("DaemonSet", "ds-rolling")
+
+
+def jobs(served: Mapping[str, frozenset[str]]) -> list[Document]:
+    """A BroadcastJob and an ImagePullJob that are begun in the middle of a switch."""
+    template = pods("once", image="busybox:1")
+    template["spec"]["restartPolicy"] = "Never"
+    policy = {"type": "Always"}
+    once = _job("BroadcastJob", "once", template=template, parallelism=2, completionPolicy=policy)
+    pulled = _job("ImagePullJob", "pulled", image="nginx:9", parallelism=2, completionPolicy=policy)
+    return [found for one in (once, pulled) if (found := in_served_version(one, served)) is not None]
+
+
+def _job(kind: str, name: str, **spec: Any) -> Document:
+    return {
+        "apiVersion": "apps.kruise.io/v1beta1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": spec,
+    }
 
 
 def _workload(kind: str, name: str, **spec: Any) -> Document:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from switch_over.clusters import Switching, differences
+from switch_over.clusters import NODES, Switching, differences
+from switch_over.objects import jobs
 from testbed.build import OPENKRUISE
 from testbed.control_plane import ControlPlane
 
@@ -76,6 +77,8 @@ async def test_rollouts_that_one_began_end_with_the_other(cluster: Switching, ma
             change = f'{{"spec":{{"template":{{"spec":{{"containers":[{{"name":"main","image":"{CHANGED}"}}]}}}}}}}}'
             cluster.kubectl("patch", kind, name, "--type=merge", "-p", change)
     cluster.kubectl("scale", "clonesets.apps.kruise.io", "cs-scaled", "--replicas=7")
+    for job in jobs(cluster.served()):
+        cluster.create(job)
     await asyncio.sleep(2.5)
     underway = cluster.seen()
     updated = {name for name, pod in underway.pods.items() if CHANGED in pod["images"].values()}
@@ -97,11 +100,15 @@ async def test_rollouts_that_one_began_end_with_the_other(cluster: Switching, ma
         assert after.pods[name]["uid"] == pod["uid"]
         assert after.pods[name]["restarts"] == {"main": pod["restarts"]["main"] + 1}
     assert sum(name.startswith("Pod default/cs-scaled-") for name in after.pods) == 7
-    touched = {
-        line for line in differences(before, after) if not any(f"/{name}" in line for name in _changed())
-    }
+    # and jobs end once, on each node
+    assert len([name for name in after.pods if name.startswith("Pod default/once-")]) == NODES
+    for kind, name in (("broadcastjobs", "once"), ("imagepulljobs", "pulled")):
+        status = cluster.get(kind, name).get("status")
+        assert status, name
+        assert status.get("succeeded") == NODES, status
+    touched = {line for line in differences(before, after) if not any(name in line for name in _changed())}
     assert not touched
 
 
 def _changed() -> list[str]:
-    return ["cs-scaled", *(name for names in ROLLOUTS.values() for name in names)]
+    return ["cs-scaled", "once", "pulled", "/node-", *(name for names in ROLLOUTS.values() for name in names)]

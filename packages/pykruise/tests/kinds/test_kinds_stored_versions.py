@@ -28,7 +28,7 @@ from pykruise.manager.storage import MoveError, move_kind, read_storage
 from pykruise.sandbox.apiserver import ApiServer, ConversionFunctions
 from pykruise.sandbox.local import LocalTransport
 from support.scenario import cloneset, rolling
-from support.stored_kinds import older_version, storage_with_kinds
+from support.stored_kinds import older_version, storage_with_kinds, with_one_version
 
 START = 1_770_000_000.0
 OLD_CLONE_SETS = older_version(CLONE_SETS)
@@ -307,3 +307,17 @@ def test_what_an_older_version_says_by_absence_is_kept() -> None:
     found = convert(document, UNITED_DEPLOYMENTS.api_version, conversions())
     spec = found["spec"]["template"]["cloneSetTemplate"]["spec"]
     assert spec["scaleStrategy"] == {"enablePVCReuse": True}
+
+
+async def test_definitions_that_come_later_are_seen() -> None:
+    """A client asks before they are there, as agents and managers do that start first."""
+    server = ApiServer(
+        clock=lambda: START, rng=random.Random(1), conversions=ConversionFunctions(conversions())
+    )
+    world = World(server)
+    with pytest.raises(NotFoundError):
+        await world.client.list(CLONE_SETS)
+    for crd in crds():
+        await world.stored.create(CUSTOM_RESOURCE_DEFINITIONS, "", with_one_version(crd, "v1alpha1"))
+    assert not (await world.client.list(CLONE_SETS)).items
+    await world.plain.close()

@@ -38,7 +38,7 @@ from pykruise.kube.conversion import (
     convert,
 )
 from pykruise.kube.documents import Document, deep_copy, get_path, same
-from pykruise.kube.errors import ConnectionLostError
+from pykruise.kube.errors import ConnectionLostError, NotFoundError
 from pykruise.kube.patches import PatchError, apply_json_patch, apply_merge_patch, diff_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
@@ -61,6 +61,8 @@ MOST_TRIES: Final = 4
 _OK: Final = range(200, 300)
 _CONFLICT: Final = 409
 _NOT_FOUND: Final = 404
+_GROUP_AT: Final = 2
+"""Where a path has its group: `/apis/<group>/…`."""
 _PATCH_ERROR: Final = {400: "BadRequest", 422: "Invalid"}
 
 _DECODED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
@@ -193,7 +195,7 @@ def _choose_version(conversion: Conversion, hashes: Mapping[str, str]) -> str:
 class StoredVersionTransport(WrappedTransport):
     """Sends what clients ask in hub versions in the stored versions. See the top of this module.
 
-    Its owner calls `forget()` when definitions change; a list or watch that is answered with 404 does so too.
+    Its owner calls `forget()` when definitions change; a 404 about a kind does so too.
     """
 
     def __init__(self, inner: Transport, conversions: Conversions, *, groups: Iterable[str]) -> None:
@@ -211,27 +213,30 @@ class StoredVersionTransport(WrappedTransport):
         target = await self._target_of(request.path)
         request = await self._with_stored_owners(request)
         if target is None:
-            return await self._inner.request(request)
-        if request.method == "PATCH":
+            answer = await self._inner.request(request)
+        elif request.method == "PATCH":
             answer = await self._patch(request, target)
         else:
             answer = await self._inner.request(self._translated(request, target))
-        if answer.status == _NOT_FOUND and not target.name:
-            self.versions.forget(target.conversion.resource.group)
-        return self._in_hub_version(answer, target)
+        if answer.status == _NOT_FOUND and not _names_an_object(answer.body):
+            self._look_again(request.path)
+        return answer if target is None else self._in_hub_version(answer, target)
+
+    def _look_again(self, path: str) -> None:
+        """After a 404: definitions may have come, or serve another version, since discovery was read."""
+        parts = path.split("/")
+        if len(parts) > _GROUP_AT and parts[_GROUP_AT] in self.versions.groups:
+            self.versions.forget(parts[_GROUP_AT])
 
     @asynccontextmanager
     async def _converted_stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         target = await self._target_of(request.path)
-        if target is None:
-            async with self._inner.stream(request) as lines:
-                yield lines
-            return
+        there = request if target is None else msgspec.structs.replace(request, path=target.path)
         try:
-            async with self._inner.stream(msgspec.structs.replace(request, path=target.path)) as lines:
-                yield self._lines(lines, target)
-        except Exception:
-            self.versions.forget(target.conversion.resource.group)
+            async with self._inner.stream(there) as lines:
+                yield lines if target is None else self._lines(lines, target)
+        except NotFoundError:
+            self._look_again(request.path)
             raise
 
     def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
@@ -430,6 +435,14 @@ def _requests_of(difference: Document, plain: str, target: _Target) -> list[tupl
     if target.subresource in difference:
         requests.append((target.path, {target.subresource: difference[target.subresource]}))
     return requests
+
+
+def _names_an_object(body: bytes) -> bool:
+    """Whether a 404 says that an object is missing, and not that its kind is."""
+    try:
+        return bool(get_path(orjson.loads(body), "details", "name"))
+    except orjson.JSONDecodeError:
+        return False  # "404 page not found"
 
 
 def _is_same_in_both(change: Any, conversion: Conversion) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pykruise.admission.configurations import Endpoint, configurations
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds import crds
+from pykruise.kinds import HUB_STORED, RELEASED_STORED, crds
 from pykruise.kinds.gates import Gates, all_gates
 from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
@@ -92,8 +92,23 @@ def _monitoring() -> str:
 
 
 def _crds() -> str:
-    documents = crds(webhook_conversion(service=(_PLACE, SERVICE)))
-    return _guarded(".Values.crds.managed", _yaml(documents))
+    """Definitions that store objects in the version that the values name."""
+    conversion = webhook_conversion(service=(_PLACE, SERVICE))
+    hub, released = (
+        _yaml(crds(conversion, layout=layout)).splitlines(keepends=True)
+        for layout in (HUB_STORED, RELEASED_STORED)
+    )
+    lines = (_stored(*both) for both in zip(hub, released, strict=True))
+    return _guarded(".Values.crds.managed", "".join(lines))
+
+
+def _stored(hub: str, released: str) -> str:
+    """A line that differs between the two: `storage: true` of a version."""
+    if hub == released:
+        return hub
+    is_released = "ne" if "true" in hub else "eq"
+    test = f'{{{{ {is_released} .Values.crds.storedVersion "{RELEASED_STORED}" }}}}'
+    return f"{hub.partition(':')[0]}: {test}\n"
 
 
 def _rbac() -> str:
