@@ -15,7 +15,7 @@ import orjson
 import yaml
 
 from pykruise.cli.insight.known import is_of
-from pykruise.cli.insight.look import look_at
+from pykruise.cli.insight.look import Sight, look_at
 from pykruise.kinds import kinds, named
 from pykruise.kube.resources import DEPLOYMENTS, NAMESPACES, Resource
 from pykruise.manager.settings import Settings
@@ -45,14 +45,18 @@ class World:
 
     async def plan_of(self, document: Document) -> Plan | None:
         """What its manager would do if this were stored; None: there is nothing to decide."""
-        sight = await look_at(
+        sight = await self.sight_of(document)
+        return None if sight.snapshot is None else sight.plan()
+
+    async def sight_of(self, document: Document) -> Sight:
+        """All that its plan would be made of."""
+        return await look_at(
             self._place.client,
             self.kind,
             document,
             now=START + asyncio.get_running_loop().time() + 3600,
             settings=Settings(gates=ALL_GATES),
         )
-        return None if sight.snapshot is None else sight.plan()
 
 
 @asynccontextmanager

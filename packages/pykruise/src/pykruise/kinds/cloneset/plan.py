@@ -152,6 +152,7 @@ def _joined(
             *update.notes,
             *warning_notes(ws.snapshot.cloneset.status.conditions, status.conditions),
         ),
+        memory=ws.recall.seen,
     )
 
 

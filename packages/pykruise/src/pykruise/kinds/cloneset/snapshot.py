@@ -170,7 +170,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     now: Instant
     ids: IdSource
     settings: Settings = Settings()
-    seen: Seen = msgspec.field(default_factory=Seen)
+    seen: Seen = Seen()
     """What the last plan for this CloneSet found of pods in updates; plans come out the same without it."""
 
 
