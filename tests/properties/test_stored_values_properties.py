@@ -18,6 +18,7 @@ from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox.virtual_time import VirtualLoop
 from support.refused_values import Spoilt, refused_fields, spoilt_specs
+from support.sources import ROOT
 from support.stored_worlds import World, stored_world
 from support.wrong_objects import Cluster, rules_around
 from support.wrong_values import Whole, objects
@@ -137,3 +138,15 @@ def test_a_value_that_admission_refuses_changes_nothing(name: str) -> None:
 
 def test_every_kind_with_reviews_says_how_it_judges_what_is_stored() -> None:
     assert [name for name, kind in REVIEWED.items() if kind.stored is None] == []
+
+
+def test_the_values_that_keep_a_meaning_are_documented() -> None:
+    text = (ROOT / "docs" / "admission.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    missing = [
+        f"{kind.resource.kind} {field}: {why}"
+        for kind in REVIEWED.values()
+        for field, why in (kind.stored.kept if kind.stored is not None else {}).items()
+        if not any(kind.resource.kind in row and f"`{field}`" in row and why in row for row in rows)
+    ]
+    assert missing == []
