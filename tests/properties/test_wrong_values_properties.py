@@ -6,50 +6,35 @@ sees all of it. A plain run has some of the documents, the same each time; --exh
 """
 
 import asyncio
-import random
 import re
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
-import orjson
 import pytest
 
-from pykruise.admission.reviewers import reviewers
 from pykruise.admission.reviews import Review, encode_answer
-from pykruise.admission.settings import AdmissionSettings
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.known import known_kinds
-from pykruise.kinds import conversions, kinds
-from pykruise.kinds.gates import GATES, Gates
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
-from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kinds import conversions
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.conversion import ConversionError, convert
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.review import Lookups
-from pykruise.pods.white_list import WhiteList
 from support.reviews import at_once, request
 from support.stored_objects import StoredObjects
-from support.wrong_values import LABELS, Document, Path, Whole, objects, pod, relabelled, spoilt, with_value
+from support.wrong_objects import NOW, Cluster, rules_around, view_of, views
+from support.wrong_values import Document, Path, Whole, objects, pod, relabelled, spoilt, with_value
 
-NOW: Final = 1_800_000_000.0
 KEPT: Final = ("mended", "stored")
 REFUSED: Final = (400, 403, 422)
 BEARABLE: Final = (403, 422)
 """Where only what is stored cannot be read."""
 Ask = Callable[[Reviewer, AdmissionRequest], AdmissionAnswer]
 PLACE: Final = re.compile(r"\b(apiVersion|metadata|spec|status|type)\b|not a Pod: |no conversion of")
-SETTINGS: Final = AdmissionSettings(
-    gates=Gates.of(**dict.fromkeys(GATES, True)),
-    deletion_protection=True,
-    crd_cascading=True,
-    enhanced_liveness=True,
-)
 NAMES: Final = sorted(objects())
 
 
@@ -57,104 +42,6 @@ def some(most: int) -> Any:
     """How many documents of a kind there are in a plain run; with --exhaustive all of most kinds."""
     marks = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
     return pytest.mark.parametrize("most", [pytest.param(most), pytest.param(4000, marks=marks)])
-
-
-class Cluster:
-    """What webhooks read, where one object is stored. Whatever else is asked for is not there."""
-
-    def __init__(self, whole: Whole | None = None, document: Document | None = None) -> None:
-        self._kind = whole.resource.kind if whole is not None else ""
-        self._document = document
-
-    def views(self, kind: str) -> list[Any]:
-        if kind != self._kind or self._document is None:
-            return []
-        return [view_of(kind, self._document)]
-
-    async def sidecar_sets(self) -> list[Any]:
-        return self.views("SidecarSet")
-
-    async def spreads(self, namespace: str) -> list[Any]:
-        return self.views("WorkloadSpread")
-
-    async def states(self, namespace: str) -> list[Any]:
-        return self.views("PersistentPodState")
-
-    async def in_namespace(self, namespace: str) -> list[Any]:
-        return self.views("PodUnavailableBudget")
-
-    async def fresh(self, key: Key) -> Any:
-        return next(iter([*self.views("WorkloadSpread"), *self.views("PodUnavailableBudget")]), None)
-
-    async def write(self, view: Any, changes: Any) -> Any:
-        return view
-
-    async def is_supported(self, kind: Any) -> bool:
-        return True
-
-    async def namespace_labels(self, name: str) -> Mapping[str, str]:
-        return LABELS
-
-    async def revisions(self, name: str) -> list[Any]:
-        return []
-
-    async def replicas(self, view: Any) -> int:
-        return 4
-
-    async def pod(self, namespace: str, name: str) -> Document:
-        return pod().document
-
-    async def read(self, kind: Any, namespace: str, name: str, **_: Any) -> Document | None:
-        return self._document
-
-    async def _nothing(self, *_: Any, **__: Any) -> None:
-        return None
-
-    newest = fresh
-    patch_status = write
-
-    async def white_list(self) -> WhiteList:
-        return WhiteList()
-
-    above = target = whitelist = _nothing
-
-
-class _Markers:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    async def in_namespace(self, namespace: str) -> list[Any]:
-        return self._cluster.views("PodProbeMarker")
-
-
-@cache
-def views() -> Mapping[str, Any]:
-    """By kind."""
-    return {one.resource.kind: one.control.objects for one in kinds() if one.control is not None}
-
-
-def view_of(kind: str, document: Document) -> Any:
-    """As caches keep it, and as it is looked up."""
-    found = views()[kind]
-    view = found.project(orjson.dumps(document))
-    for entries in found.indexes.values():
-        list(entries(view))
-    return view
-
-
-def rules_around(cluster: Any) -> Sequence[ReviewRule]:
-    """All webhooks, where this is stored."""
-    spreading = Spreading(cluster, clock=lambda: NOW, rng=random.Random(1))
-    budgeting = Budgeting(cluster, clock=lambda: NOW, rng=random.Random(1))
-    readers = {"sidecarset": cluster, "persistentpodstate": cluster, "podprobemarker": _Markers(cluster)}
-    return reviewers(
-        SETTINGS,
-        lookups=Lookups(readers=readers),
-        spreading=spreading,
-        budgeting=budgeting,
-        rng=random.Random(1),
-        clock=lambda: NOW,
-    )
 
 
 def writes(whole: Whole, wrong: Document) -> Iterator[tuple[str, AdmissionRequest]]:

@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kube.clock import Instant
 from pykruise.plans import in_place
-from pykruise.plans.in_place import ByRevision, Progress, Seen
+from pykruise.plans.in_place import ByRevision, Progress, Recall, Seen
 from pykruise.pods import keys
 from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place import NotInPlace, PodPatch, Settings, Template, UpdateSpec
@@ -39,10 +39,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def look(seen: Seen, *pods: PodView, now: Instant = 10.0, settings: Settings | None = None) -> list[Progress]:
-    found = [seen.go_on(pod, now=now, settings=settings or Settings()) for pod in pods]
-    seen.forget_others()
-    return found
+class Plans:
+    """Plans for one owner, one after another: each begins with what the last one has seen."""
+
+    def __init__(self) -> None:
+        self.seen = Seen()
+
+    def look(self, *pods: PodView, now: Instant = 10.0, settings: Settings | None = None) -> list[Progress]:
+        """One plan, which asks about these pods."""
+        recall = Recall(self.seen)
+        found = [recall.go_on(pod, now=now, settings=settings or Settings()) for pod in pods]
+        recall.forget_others()
+        self.seen = recall.seen
+        return found
 
 
 def pod(name: str, *, version: int = 5) -> PodView:
@@ -51,38 +60,38 @@ def pod(name: str, *, version: int = 5) -> PodView:
 
 def test_a_pod_that_waits_is_looked_at_again_when_it_has_changed(asked: list[str]) -> None:
     # given
-    seen = Seen()
-    assert look(seen, POD) == look(seen, POD) == look(seen, POD) == [WAITS]
+    plans = Plans()
+    assert plans.look(POD) == plans.look(POD) == plans.look(POD) == [WAITS]
     assert asked == ["web-a"]
     # when there is another version of it
-    look(seen, PodView(namespace="default", name="web-a", uid="uid-a", resource_version=6))
+    plans.look(PodView(namespace="default", name="web-a", uid="uid-a", resource_version=6))
     # then
     assert asked == ["web-a", "web-a"]
 
 
 def test_a_pod_that_waits_for_a_time_is_looked_at_again_when_it_has_come(asked: list[str]) -> None:
     # given
-    seen, later = Seen(), pod("web-later")
-    look(seen, later)
-    look(seen, later, now=19.9)
+    plans, later = Plans(), pod("web-later")
+    plans.look(later)
+    plans.look(later, now=19.9)
     assert len(asked) == 1
     # when / then
-    look(seen, later, now=20.0)
+    plans.look(later, now=20.0)
     assert len(asked) == 2
 
 
 def test_other_settings_are_another_question(asked: list[str]) -> None:
-    seen = Seen()
-    look(seen, POD)
-    look(seen, POD, settings=Settings(vertical_scaling=True))
+    plans = Plans()
+    plans.look(POD)
+    plans.look(POD, settings=Settings(vertical_scaling=True))
     assert len(asked) == 2
 
 
 def test_what_is_written_to_is_looked_at_every_time(asked: list[str]) -> None:
     """Its writes carry the time, and the version that they insist on."""
-    seen, done = Seen(), pod("web-done")
-    look(seen, done)
-    look(seen, done)
+    plans, done = Plans(), pod("web-done")
+    plans.look(done)
+    plans.look(done)
     assert len(asked) == 2
 
 
@@ -99,12 +108,12 @@ def test_an_update_of_a_pod_that_does_not_serve_begins_only_as_it_was_seen(
 
 def test_a_pod_that_was_not_asked_about_is_forgotten(asked: list[str]) -> None:
     # given
-    seen, other = Seen(), pod("web-b")
-    look(seen, POD, other)
+    plans, other = Plans(), pod("web-b")
+    plans.look(POD, other)
     # when a plan does not ask about it
-    look(seen, other)
+    plans.look(other)
     # then the next one that does looks at it, and the other is still known
-    look(seen, POD, other)
+    plans.look(POD, other)
     assert asked == ["web-a", "web-b", "web-a"]
 
 
@@ -117,10 +126,10 @@ def test_two_revisions_are_compared_once_for_each_way_to_ask(monkeypatch: pytest
         return UpdateSpec(revision=options["revision"], grace_seconds=options["grace_seconds"])
 
     monkeypatch.setattr(in_place, "difference", difference)
-    seen, old, new = Seen(), revision_view("web-1"), revision_view("web-2")
+    recall, old, new = Recall(), revision_view("web-1"), revision_view("web-2")
 
     def ask(before: RevisionView | None, *, grace_seconds: int = 0) -> UpdateSpec | NotInPlace:
-        return seen.difference(
+        return recall.difference(
             before,
             new,
             revision="web-2",
@@ -154,13 +163,13 @@ def test_revisions_that_are_not_the_same_many_are_remembered(monkeypatch: pytest
         return NotInPlace("another command")
 
     monkeypatch.setattr(in_place, "difference", difference)
-    seen, new = Seen(), revision_view("web-2")
+    recall, new = Recall(), revision_view("web-2")
 
     def ask(*olds: RevisionView) -> int:
         """Comparisons that it takes."""
         before = len(compared)
         for old in olds:
-            seen.difference(
+            recall.difference(
                 old, new, revision="web-2", settings=Settings(), grace_seconds=0, ignore_claims=False
             )
         return len(compared) - before

@@ -1,14 +1,14 @@
 """Bringing pods into service: which writes, which waits, and when to look again."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place import Progress, Seen
+from pykruise.plans.in_place import Progress, Recall, Seen
 from pykruise.plans.phases import MOST_AT_ONCE, Phase
 from pykruise.plans.refreshing import (
     because_of,
@@ -55,7 +55,7 @@ def refreshed(
     pods: Iterable[PodView],
     *,
     due: Iterable[str] = (),
-    seen: Seen | None = None,
+    recall: Recall | None = None,
     asked: list[str] | None = None,
 ) -> Phase:
     """`due`: names of the pods to which something is due; `asked`: gets the names of those that are asked about."""
@@ -66,7 +66,7 @@ def refreshed(
         return service_step(one, Progress(), conditions=[TRUE], because="due") if one.name in due else ()
 
     return refresh_phase(
-        pods, steps_of=steps_of, why_waiting=lambda _: WAITS, now=NOW, settings=Settings(), seen=seen
+        pods, steps_of=steps_of, why_waiting=lambda _: WAITS, now=NOW, settings=Settings(), recall=recall
     )
 
 
@@ -130,19 +130,28 @@ def test_a_few_hundred_pods_are_written_to_at_once(pods: int, is_partial: bool) 
 
 def test_what_was_seen_of_a_pod_is_kept_until_a_plan_has_looked_at_all_others() -> None:
     # given
-    seen, waiting = Seen(), in_grace("waiting", since_s=2)
-    (first,) = refreshed([waiting], seen=seen).skipped.values()
+    waiting = in_grace("waiting", since_s=2)
+    first, seen = looked_at([waiting], seen=Seen())
     # when a plan does not come to it
     names = [f"web-{number}" for number in range(MOST_AT_ONCE + 1)]
-    refreshed([*(pod(name) for name in names), waiting], due=names, seen=seen)
+    _, seen = looked_at([*(pod(name) for name in names), waiting], due=names, seen=seen)
     # then it is still known, and the answer is the same value
-    (again,) = refreshed([waiting], seen=seen).skipped.values()
-    assert again is first
+    again, seen = looked_at([waiting], seen=seen)
+    assert again["waiting"] is first["waiting"]
     # and forgotten, when a plan has looked at all and it was not there
-    refreshed([], seen=seen)
-    (anew,) = refreshed([waiting], seen=seen).skipped.values()
+    _, seen = looked_at([], seen=seen)
+    assert seen == Seen()
+    anew, _ = looked_at([waiting], seen=seen)
     assert anew == first
-    assert anew is not first
+    assert anew["waiting"] is not first["waiting"]
+
+
+def looked_at(
+    pods: list[PodView], *, seen: Seen, due: Sequence[str] = ()
+) -> tuple[Mapping[str, Reason], Seen]:
+    """Why pods are left alone, and what the next plan begins with."""
+    recall = Recall(seen)
+    return refreshed(pods, due=due, recall=recall).skipped, recall.seen
 
 
 # ── what is due ──────────────────────────────────────────────────────────────

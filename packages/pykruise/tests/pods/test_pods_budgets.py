@@ -63,6 +63,7 @@ def test_a_budget_with_the_least_that_can_be_stored() -> None:
         "ignored": None,
         "ignored_problem": "",
         "problem": "",
+        "stored_spec": {},
         "stored_status": {},
         "desired_available": 0,
         "current_available": 0,

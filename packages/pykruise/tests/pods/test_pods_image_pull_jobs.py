@@ -209,7 +209,7 @@ def test_a_job_that_says_nothing_is_a_view_with_a_problem() -> None:
     [
         ({"image": "UPPER"}, "spec.image"),
         ({"selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "spec.selector"),
-        ({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "spec.selector"),
+        ({"podSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}}, "spec.podSelector"),
     ],
 )
 def test_what_cannot_be_read_of_a_job_is_its_problem(spec: dict[str, Any], where: str) -> None:

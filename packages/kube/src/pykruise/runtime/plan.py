@@ -119,6 +119,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Name of every node that has no pod and gets none now → why; of kinds with a pod per node."""
     notes: tuple[Note, ...] = ()
     """Events to record whatever the writes do (limits reached, guards closed)."""
+    memory: Any = None
+    """A frozen value that saves the next plan of the object work; its snapshot gets it by `Read.memory(type)`. It
+    decides nothing: plans come out the same without it. None: what is remembered stays."""
 
     @property
     def steps(self) -> Iterator[Step]:

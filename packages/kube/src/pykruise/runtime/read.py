@@ -117,6 +117,11 @@ class Memories:
             found = known[1][type_] = type_()
         return cast(M, found)
 
+    def keep(self, key: Key, uid: str, value: object) -> None:
+        """Remember a value about an object, by its type, in place of the one before."""
+        self.of(key, uid, type(value))
+        self._of_objects[key][1][type(value)] = value
+
     def of_kind(self, type_: type[M], make: Callable[[], M]) -> M:
         """The one memory of this type that all objects of the kind share."""
         if type_ not in self._of_kind:
@@ -176,6 +181,10 @@ class Read(Mirrors, Generic[C]):
     def memory(self, type_: type[M]) -> M:
         """What is remembered of this object; `type_()` the first time."""
         return self._memories.of(self._key, self._uid, type_)
+
+    def keep(self, value: object) -> None:
+        """Remember a value for the next snapshot of this object, which gets it by `memory(type)`."""
+        self._memories.keep(self._key, self._uid, value)
 
     def memory_of_kind(self, type_: type[M], make: Callable[[], M]) -> M:
         """What is remembered for all objects of the kind."""

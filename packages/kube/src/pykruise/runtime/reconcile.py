@@ -211,6 +211,8 @@ class Reconciler:
             return None
         with self._executor.span("plan", self._resource, key):
             plan = self._control.plan(snapshot)
+        if plan.memory is not None:
+            read.keep(plan.memory)
         if self._control.remember is not None:
             self._control.remember(read, snapshot, plan)
         return await self._carry_out(read, snapshot, plan)

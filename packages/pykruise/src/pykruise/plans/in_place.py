@@ -39,6 +39,7 @@ __all__ = [
     "BEGUN_AT_ONCE",
     "ByRevision",
     "Progress",
+    "Recall",
     "Seen",
     "begin_steps",
     "begun_at_once",
@@ -175,18 +176,33 @@ class DifferenceOptions(TypedDict):
 _MOST_DIFFERENCES: Final = 64
 
 
-class Seen:
-    """What the last plans found: of the pods that wait in an update, for one that has not changed since still does,
-    and of what separates two revisions.
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What the last plan found: of the pods that wait in an update, for one that has not changed since still does, and
+    of what separates two revisions.
 
-    Hundreds of pods may be under way at once (images are pulled for minutes), and every plan asks about each. A
-    memory, not a state: plans come out the same without it.
+    Hundreds of pods may be under way at once (images are pulled for minutes), and every plan asks about each. It is a
+    value: the snapshot has that of the last plan, and the plan its own (`Plan.memory`). Plans come out the same
+    without it.
     """
 
-    def __init__(self) -> None:
-        self._found: dict[str, tuple[PodView, Settings, Progress]] = {}
+    pods: Mapping[str, tuple[PodView, Settings, Progress]] = {}
+    """By uid."""
+    differences: Mapping[tuple[Any, ...], tuple[Any, Any, UpdateSpec | NotInPlace]] = {}
+
+
+class Recall:
+    """What one plan asks of `Seen`, and what it finds besides; `seen` is what the next plan begins with."""
+
+    def __init__(self, seen: Seen | None = None) -> None:
+        known = seen or Seen()
+        self._found = known.pods
         self._now: dict[str, tuple[PodView, Settings, Progress]] = {}
-        self._differences: dict[tuple[Any, ...], tuple[Any, Any, UpdateSpec | NotInPlace]] = {}
+        self._differences = dict(known.differences)
+
+    @property
+    def seen(self) -> Seen:
+        """All that was found until now. Pods that were not asked about are kept until `forget_others()`."""
+        return Seen(pods={**self._found, **self._now}, differences=dict(self._differences))
 
     def difference(
         self, old: Template | None, target: Template, **options: Unpack[DifferenceOptions]
@@ -195,7 +211,8 @@ class Seen:
         key = (id(old), id(target), *options.values())
         known = self._differences.get(key)
         if known is not None:  # it holds both, so their ids are still theirs
-            return known[2]
+            answer: UpdateSpec | NotInPlace = known[2]
+            return answer
         if len(self._differences) >= _MOST_DIFFERENCES:
             self._differences.clear()
         found = difference(old, target, **options)
@@ -216,8 +233,8 @@ class Seen:
         return progress
 
     def forget_others(self) -> None:
-        """All pods have been asked about: those that were not are none of the plan's any more."""
-        self._found, self._now = self._now, {}
+        """Call it after the last pod of a plan: forgets the pods that this plan did not ask about."""
+        self._found = {}
 
 
 def _since(found: Waiting) -> Reason:

@@ -18,6 +18,7 @@ from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.insight import Insight
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored
 from pykruise.pods.amounts import Amount
 from pykruise.pods.derived_names import DerivedName
 from pykruise.pods.settings import Gate, NoSettings
@@ -49,6 +50,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     settings: type[msgspec.Struct] = NoSettings
     """A frozen Struct; each field says where its value is from (pods/settings.py)."""
     reviews: Reviews = Reviews()
+    stored: Stored | None = None
+    """How its controller judges what is stored; None: it takes what its views can read."""
     amounts: tuple[Amount, ...] = ()
     """Its int-or-percent fields, and numbers that are used as such."""
     derived: tuple[DerivedName, ...] = ()

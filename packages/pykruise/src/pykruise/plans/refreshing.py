@@ -12,7 +12,7 @@ from typing import Final
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place import Progress, Seen, summary_of
+from pykruise.plans.in_place import Progress, Recall, summary_of
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import Settings
@@ -36,14 +36,15 @@ def refresh_phase(
     why_waiting: Callable[[PodView], Reason | None] = lambda _: None,
     now: Instant,
     settings: Settings,
-    seen: Seen | None = None,
+    recall: Recall | None = None,
 ) -> Phase:
     """The writes for each of these pods, which may not be as far as they could be.
 
     `steps_of`: what is due to a pod whose update in place writes nothing itself. `why_waiting`: of a pod to
-    which nothing is due and that is not being updated. `seen`: of the last plan for the same owner.
+    which nothing is due and that is not being updated. `recall`: what the last plan for the same owner
+    has found.
     """
-    seen = seen or Seen()
+    recall = recall or Recall()
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     broken: dict[str, Reason] = {}
@@ -53,7 +54,7 @@ def refresh_phase(
         if len(chains) == MOST_AT_ONCE:
             is_partial = True
             break
-        progress = seen.go_on(pod, now=now, settings=settings) if pod.may_be_updating else _NOT_UPDATING
+        progress = recall.go_on(pod, now=now, settings=settings) if pod.may_be_updating else _NOT_UPDATING
         steps = progress.steps or steps_of(pod, progress)
         if progress.look_at is not None:
             times.append(progress.look_at)
@@ -64,7 +65,7 @@ def refresh_phase(
         elif reason := progress.waits or why_waiting(pod):
             skipped[pod.name] = reason
     if not is_partial:
-        seen.forget_others()
+        recall.forget_others()
     return Phase(
         stages=stage_of(Purpose.REFRESH_PODS, chains),
         skipped=skipped,

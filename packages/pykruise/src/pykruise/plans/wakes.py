@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Change
 from pykruise.plans.views import owner_name
 from pykruise.pods.revisions import RevisionView
 from pykruise.runtime.read import Around

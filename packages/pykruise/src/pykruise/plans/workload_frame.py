@@ -8,7 +8,7 @@ truncate_history(), requeue_after(), changed_status(), choose_update_revision() 
 Pure. A kind supplies what is its own: what its status says of each, and its phases.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -76,6 +76,8 @@ class WorkloadSnapshot(Protocol):
     def revisions(self) -> Sequence[RevisionView]: ...
     @property
     def now(self) -> Instant: ...
+    @property
+    def refused(self) -> Sequence[str]: ...
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +96,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     guarded: Callable[[Any, str], Status]
     """The status while the selector guard holds, with the guard's message. observedGeneration stays, so that who
     waits for it sees that nothing was done."""
+    condition_of: Callable[[str], str] = lambda _: ""
+    """Type of the condition that reports what is wrong with this field, of kinds with several."""
     phases: Callable[[Any, RevisionView | None], Plan]
     """All that is done otherwise. The revision is one that has no record of the selector yet."""
 
@@ -113,9 +117,18 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     )
     if isinstance(guard, Mismatch):
         return _guarded(frame, snapshot, guard)
-    if problems := frame.problems(snapshot):
+    if problems := [*frame.problems(snapshot), *_further(frame, snapshot)]:
         return refuse(frame, snapshot, problems)
     return frame.phases(snapshot, guard.unrecorded)
+
+
+def _further(frame: Frame, snapshot: WorkloadSnapshot) -> Iterator[Problem]:
+    """What admission would have refused besides: fields that `problems` names already are left out."""
+    named = {one.message.partition(": ")[0] for one in frame.problems(snapshot)}
+    for message in snapshot.refused:
+        field = message.partition(": ")[0]
+        if field not in named:
+            yield Problem(message, condition=frame.condition_of(field))
 
 
 def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:

@@ -109,6 +109,7 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
     """Why `spec.ignoredPodSelector` cannot be read."""
     problem: str = ""
     """A stored field that admission would have refused."""
+    stored_spec: Document = {}
     stored_status: Document = {}
     desired_available: int = 0
     current_available: int = 0
@@ -226,6 +227,7 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
         ignored=ignored,
         ignored_problem=ignored_problem,
         problem=unread or problem,
+        stored_spec=budget.spec or {},
         stored_status=budget.status or {},
         desired_available=status.desired_available,
         current_available=status.current_available,

@@ -175,7 +175,7 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
     spec, problem = read(found.spec or {}, ImagePullJobSpec, path="spec")
     status, _ = read(found.status or {}, ImagePullJobStatus, path="status")
     image, selector, pod_selector = None, None, None
-    if spec is not None and not (problem := pull_problem(spec, [spec.image])):
+    if spec is not None and not (problem := pull_problem(spec, {"spec.image": spec.image})):
         image = parse_image(spec.image)
         selector, pod_selector = _node_selector(spec.selector), _pod_selector(spec)
     owner = next((one for one in meta.owner_references or () if one.controller), None)
@@ -200,20 +200,25 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
     )
 
 
-def pull_problem(spec: PullSpec, images: Sequence[str]) -> str:
+def pull_problem(spec: PullSpec, images: Mapping[str, str]) -> str:
     """`<path>: <what is wrong>` of what the types let pass and an ImagePullJob is not read with; empty: nothing is.
 
-    A list of images is read by this rule too: it could not read the jobs that it makes, and would make them again.
+    `images`: by path. A list of images is read by this rule too: it could not read the jobs that it makes, and would
+    make them again.
     """
     try:
-        _node_selector(spec.selector), _pod_selector(spec)
+        _node_selector(spec.selector)
     except ValueError as error:
         return f"spec.selector: {error}"
     try:
-        for image in images:
-            parse_image(image)
+        _pod_selector(spec)
     except ValueError as error:
-        return f"spec.image: {error}"
+        return f"spec.podSelector: {error}"
+    for path, image in images.items():
+        try:
+            parse_image(image)
+        except ValueError as error:
+            return f"{path}: {error}"
     return ""
 
 

@@ -6,13 +6,13 @@ IdSource (a value of the snapshot) + ids in use ──▶ fresh_ids() ──▶ 
 Pure: the same source gives the same ids, so that the same snapshot gives the same plan.
 """
 
-import random
 from collections.abc import Iterable
 from typing import NewType
 
 import msgspec
 
 from pykruise.kube.hashing import rand_suffix
+from pykruise.kube.seeded import numbers_from
 
 InstanceId = NewType("InstanceId", str)
 """Five characters, shared by a pod and its claims."""
@@ -35,7 +35,7 @@ class IdSource(msgspec.Struct, frozen=True):
 
     def fresh_ids(self, count: int, *, used: Iterable[str]) -> list[InstanceId]:
         """`count` different ids that are not in `used`, sorted, as they are handed out."""
-        rng = random.Random(self.seed)
+        rng = numbers_from(self.seed)
         taken = set(used)
         fresh: list[InstanceId] = []
         while len(fresh) < count:

@@ -57,7 +57,7 @@ def mutated(
     document: dict[str, Any], old: dict[str, Any] | None = None, *, template_no_defaults: bool = False
 ) -> dict[str, Any]:
     settings = DefaultingSettings(template_no_defaults=template_no_defaults)
-    return reviewed(mutating(settings), document, old).object or document
+    return reviewed(mutating(settings, lambda: NOW), document, old).object or document
 
 
 def causes(document: dict[str, Any], old: dict[str, Any] | None = None) -> Sequence[Cause]:
@@ -146,7 +146,7 @@ def test_a_template_that_says_nothing_is_refused(template: Any, field: str) -> N
         ("broadcastJobTemplate", ".spec.template", "PodSpec.spec.containers"),
     ],
 )
-@pytest.mark.parametrize("review", [mutating(DefaultingSettings()), validate_cronjob])
+@pytest.mark.parametrize("review", [mutating(DefaultingSettings(), lambda: NOW), validate_cronjob])
 def test_a_pod_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
     review: Reviewer, template: str, part: str, place: str
 ) -> None:
@@ -192,7 +192,7 @@ def test_a_job_template_that_is_none_is_a_bad_request() -> None:
         ),
     ],
 )
-@pytest.mark.parametrize("review", [mutating(DefaultingSettings()), validate_cronjob])
+@pytest.mark.parametrize("review", [mutating(DefaultingSettings(), lambda: NOW), validate_cronjob])
 def test_a_child_with_a_value_of_a_wrong_type_is_a_bad_request_that_names_it(
     review: Reviewer, template: str, wrong: Document, place: str
 ) -> None:

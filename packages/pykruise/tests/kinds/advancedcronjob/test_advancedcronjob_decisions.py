@@ -8,7 +8,7 @@ import pytest
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, ChildView
 from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import CODES, Code
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.listed import Listed
 from pykruise.runtime.plan import Plan
@@ -18,6 +18,7 @@ from support.cron_world import NAME, START, CronWorld
 from support.snapshots import Seed, taken
 
 TICK = int(START)
+CORRECT = CODES[Code.INVALID_SPEC].helps
 
 
 def purposes(plan: Plan) -> list[Purpose]:
@@ -47,8 +48,8 @@ def after_ticks(count: int, **spec: Any) -> CronWorld:
         (CronWorld(paused=True), Code.PAUSED, "set spec.paused to false"),
         (CronWorld("0 0 31 2 *"), Code.NEXT_TICK, "correct spec.schedule"),
         (CronWorld("60 * * * *"), Code.INVALID_SPEC, "correct the field"),
-        (CronWorld(template="jobTemplate").spec(template={}), Code.INVALID_SPEC, "correct the field"),
-        (CronWorld(paused="maybe"), Code.INVALID_SPEC, "correct the field"),
+        (CronWorld(template="jobTemplate").spec(template={}), Code.INVALID_SPEC, CORRECT),
+        (CronWorld(paused="maybe"), Code.INVALID_SPEC, CORRECT),
     ],
     ids=["its time", "a resume", "a day that never comes", "a schedule", "a template", "a spec"],
 )

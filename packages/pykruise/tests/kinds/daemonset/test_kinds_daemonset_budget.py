@@ -107,5 +107,5 @@ def test_min_ready_seconds_hold_the_next_node_back() -> None:
 
 
 def test_neither_limit_given_means_one_at_a_time() -> None:
-    builder = daemonset(5, maxUnavailable=0, maxSurge=0).all_old()
+    builder = daemonset(5).all_old()
     assert deleted(builder.plan()) == {"n5"}

@@ -76,5 +76,6 @@ def test_without_partitioned_scaling_the_partition_is_for_updates_only() -> None
 def test_a_partition_that_cannot_be_read_creates_nothing_under_partitioned_scaling() -> None:
     builder = daemonset(3, pods=False, partition="many").with_spec(scaleStrategy={"partitionedScaling": True})
     plan = builder.plan()
-    assert created_on(plan) == []
-    assert [why.code for why in plan.skipped_nodes.values()] == [Code.INVALID_SPEC] * 3
+    assert plan.stages == ()
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.INVALID_SPEC

@@ -169,7 +169,7 @@ def test_history_keeps_what_pods_are_of_and_lets_go_of_it_afterwards() -> None:
     assert revisions_deleted(builder.plan()) == [f"web-{hash_of(C)}", f"web-{hash_of(A)}"]
 
 
-@pytest.mark.parametrize(("limit", "gone"), [(0, 4), (1, 3), (3, 1), (4, 0), (10, 0), (-1, 4)])
+@pytest.mark.parametrize(("limit", "gone"), [(0, 4), (1, 3), (3, 1), (4, 0), (10, 0)])
 def test_as_many_old_revisions_are_kept_as_the_limit_says_and_the_oldest_go(limit: int, gone: int) -> None:
     old = [template(f"nginx:{number}") for number in range(10, 14)]
     builder = daemonset(1).with_spec(revisionHistoryLimit=limit)

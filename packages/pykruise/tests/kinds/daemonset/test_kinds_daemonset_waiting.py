@@ -144,12 +144,7 @@ def test_it_says_since_when_it_has_not_converged_and_keeps_conditions_of_others(
         (daemonset().phase("Failed", "n2").taint("n2", "x:NoSchedule"), "PodFailed", "on node n2", "logs"),
         (daemonset(partition="abc").old("n2"), "InvalidSpec", "rollingUpdate.partition", "correct"),
         (daemonset(partition="a").old("n2").not_ready("n3"), "InvalidSpec", "partition", "correct"),
-        (
-            waits_for_image(daemonset(partition="a").old("n2"), "n3"),
-            "ImagePull",
-            "nginx:1",
-            "correct the image",
-        ),
+        (waits_for_image(daemonset(partition="a").old("n2"), "n3"), "InvalidSpec", "partition", "correct"),
         (
             daemonset().with_spec(selector={"matchExpressions": [{"key": "a", "operator": "Near"}]}),
             "InvalidSpec",
@@ -450,16 +445,15 @@ def test_a_write_that_failed_is_reported_as_long_as_something_is_to_be_written(
 
 
 def test_a_new_reason_is_one_event() -> None:
-    # given an image that cannot be pulled, and a limit that cannot be read
-    builder = waits_for_image(daemonset(partition="abc"), "n2")
+    # given an image that cannot be pulled
+    builder = waits_for_image(daemonset(), "n2")
     plan = builder.plan()
-    # then each gets one event
-    assert [note.reason for note in plan.notes] == ["InvalidSpec", "ImagePull"]
+    assert [note.reason for note in plan.notes] == ["ImagePull"]
     assert plan.status is not None
-    # and not again while the condition says so
+    # then there is none again while the condition says so
     builder.document["status"] = plan.status
-    assert [note.reason for note in builder.plan().notes] == ["InvalidSpec"]
-    # nor twice, when it is what the condition says first
+    assert builder.plan().notes == ()
+    # and of a limit that cannot be read there is one
     builder = daemonset(partition="abc").old("n2")
     assert [note.reason for note in builder.plan().notes] == ["InvalidSpec"]
 

@@ -206,7 +206,8 @@ def test_a_job_that_is_over_and_being_deleted_is_not_deleted_again() -> None:
 
 def test_a_job_that_is_over_is_kept_when_its_spec_or_its_end_cannot_be_read() -> None:
     over = job(completionPolicy=GOES_AT_ONCE, status={"completionTime": at(0)})
-    assert planned(msgspec.structs.replace(over, spec=None, problem="spec.image: no")) == Plan()
+    plan = planned(msgspec.structs.replace(over, spec=None, problem="spec.image: no"))
+    assert (plan.stages, plan.status, [note.message for note in plan.notes]) == ((), None, ["spec.image: no"])
     assert planned(job(completionPolicy=GOES_AT_ONCE, status={"completionTime": "some day"})) == Plan()
 
 

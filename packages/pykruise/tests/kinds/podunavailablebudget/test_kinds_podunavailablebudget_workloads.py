@@ -362,7 +362,7 @@ def test_a_budget_without_a_selector_that_can_be_read_has_no_pods() -> None:
     wrong = {"matchExpressions": [{"key": "a", "operator": "Is"}]}
     found = world(budget(selector=wrong, maxUnavailable=1), [tied("p1")], [workload(CLONE_SET, 9)])
     assert (names(found), found.total) == ([], 0)
-    assert [(note.reason, note.warning) for note in plan_budget(found).notes] == [
-        ("InvalidSpec", True),
-        ("NoPods", False),
-    ]
+    plan = plan_budget(found)
+    assert [(note.reason, note.warning) for note in plan.notes] == [("InvalidSpec", True)]
+    # and what was allowed stays as it is
+    assert (plan.stages, plan.status) == ((), None)

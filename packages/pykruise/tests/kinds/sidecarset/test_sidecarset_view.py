@@ -43,14 +43,14 @@ def test_it_means_the_pods_that_its_selector_matches() -> None:
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}}, "a selector cannot be read"),
+        ({"selector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}}, "spec.selector: "),
         (
             {"namespaceSelector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}},
-            "a selector cannot be read",
+            "spec.namespaceSelector: ",
         ),
         (
             {"updateStrategy": {"selector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}}},
-            "a selector cannot be read",
+            "spec.updateStrategy.selector: ",
         ),
         ({"updateStrategy": {"paused": "yes"}}, "updateStrategy.paused"),
         ({"initContainers": ["text"]}, "spec.initContainers"),

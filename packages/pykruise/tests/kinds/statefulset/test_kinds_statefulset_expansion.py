@@ -187,7 +187,8 @@ def test_a_pod_is_updated_once_its_claims_have_grown() -> None:
     assert plan.stages == ()
     assert left(plan)[1] == "waits until its claims have grown"
     # and the next one's turn comes, as far as maxUnavailable goes
-    assert grown(builder.with_rolling(maxUnavailable=2).plan()) == ["data-web-0"]
+    builder.with_spec(podManagementPolicy="Parallel").with_rolling(maxUnavailable=2)
+    assert grown(builder.plan()) == ["data-web-0"]
     capacity(builder, "data-web-1", "2Gi")
     assert deleted(builder.plan()) == [1]
 

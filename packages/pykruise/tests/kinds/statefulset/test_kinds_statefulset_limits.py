@@ -15,12 +15,32 @@ def limits(builder: StatefulSetBuilder) -> tuple[Limits, list[str]]:
     return limits_of(spec)
 
 
-@pytest.mark.parametrize(("replicas", "expected"), [(None, 1), (0, 0), (-1, 0), (LARGEST_SET, LARGEST_SET)])
+@pytest.mark.parametrize(("replicas", "expected"), [(None, 1), (0, 0), (LARGEST_SET, LARGEST_SET)])
 def test_a_set_that_says_nothing_wants_one_pod_and_never_less_than_none(
     replicas: int | None, expected: int
 ) -> None:
     found, problems = limits(statefulset(pods=False).with_spec(replicas=replicas))
     assert (found.replicas, problems) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "rolling", "field"),
+    [
+        ({"replicas": -1}, {}, "spec.replicas"),
+        ({"revisionHistoryLimit": -1}, {}, "spec.revisionHistoryLimit"),
+        ({}, {"partition": -1}, "spec.updateStrategy.rollingUpdate.partition"),
+        ({}, {"minReadySeconds": -1}, "spec.updateStrategy.rollingUpdate.minReadySeconds"),
+    ],
+)
+def test_a_negative_number_is_a_problem_and_touches_nothing(
+    spec: dict[str, Any], rolling: dict[str, Any], field: str
+) -> None:
+    builder = statefulset(3, **rolling).with_spec(**spec).all_old()
+    assert limits(builder)[1] == [f"{field}: -1 is negative"]
+    plan = builder.plan()
+    assert plan.stages == ()
+    assert plan.waiting is not None
+    assert field in plan.waiting.message
 
 
 def test_more_pods_than_a_cluster_can_have_are_a_problem_and_fill_no_memory() -> None:
@@ -29,12 +49,11 @@ def test_more_pods_than_a_cluster_can_have_are_a_problem_and_fill_no_memory() ->
     assert problems == ["spec.replicas: 150001 is more than the 150000 pods that a cluster can have"]
 
 
-@pytest.mark.parametrize(("history", "expected"), [(None, 10), (0, 0), (-1, 0), (3, 3)])
+@pytest.mark.parametrize(("history", "expected"), [(None, 10), (0, 0), (3, 3)])
 def test_ten_revisions_are_kept_unless_the_set_says_how_many(history: int | None, expected: int) -> None:
     assert limits(statefulset().with_spec(revisionHistoryLimit=history))[0].history == expected
 
 
-@pytest.mark.parametrize("rolling", [{"partition": -1, "minReadySeconds": -1}, {}])
-def test_what_is_negative_or_not_said_keeps_no_pod_and_waits_for_none(rolling: dict[str, Any]) -> None:
-    found, _ = limits(statefulset(3, **rolling))
+def test_what_is_not_said_keeps_no_pod_and_waits_for_none() -> None:
+    found, _ = limits(statefulset(3))
     assert (found.partition, found.min_ready_seconds, found.quota) == (0, 0, 3)

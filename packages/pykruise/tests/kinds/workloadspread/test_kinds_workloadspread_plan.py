@@ -853,9 +853,11 @@ def test_one_that_names_no_workload_or_cannot_be_read_is_reported_and_left_alone
     document["spec"] |= wrong
     plan = plan_spread(world(document, stored("p1", "a")))
     assert [(note.reason, note.warning, note.again_after_s) for note in plan.notes] == [
-        ("InvalidSpec", True, 300)
+        ("InvalidSpec", True, 600)
     ]
-    assert msgspec.structs.replace(plan, notes=()) == Plan()
+    assert plan.waiting is not None
+    assert plan.waiting.code is Code.INVALID_SPEC
+    assert msgspec.structs.replace(plan, notes=(), waiting=None) == Plan()
 
 
 # ── versions ─────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ from pykruise.kinds.advancedcronjob.snapshot import PARTS, read_spec
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJobSpec
 from pykruise.kinds.advancedcronjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, get_path, same
 from pykruise.kube.errors import Status
 from pykruise.kube.go_text import excerpt
@@ -34,7 +34,7 @@ _REVIEWS: Final = Reviews[AdvancedCronJobSpec](
 )
 
 
-def mutating(settings: DefaultingSettings, clock: Clock = system_clock) -> Reviewer:
+def mutating(settings: DefaultingSettings, clock: Clock) -> Reviewer:
     """The mutating review under these settings. `clock` says when a schedule has changed."""
 
     def complete(request: AdmissionRequest, doc: Document) -> Document:

@@ -4,6 +4,7 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pykruise.kinds.advancedcronjob.admission import mutating, validating
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
@@ -11,15 +12,17 @@ from pykruise.kinds.advancedcronjob.insight import INSIGHT
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
 from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJob
-from pykruise.kube.cache import Change
+from pykruise.kinds.advancedcronjob.validation import stored_errors
 from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import JOBS
+from pykruise.kube.store import Change
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
 from pykruise.pods.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
@@ -60,6 +63,14 @@ def _owner(change: Change[ChildView], around: Around[Settings]) -> Iterator[Key]
             yield cron.key
 
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        "spec.template.jobTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.template.broadcastJobTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
+    },
+)
+
 KIND = Kind(
     resource=ADVANCED_CRON_JOBS,
     versions=_versions,
@@ -81,17 +92,21 @@ KIND = Kind(
         mutating=lambda settings, lookups: mutating(settings, lookups.clock),
         validating=lambda _, lookups: validating(lookups.access),
     ),
-    control=Control(
-        name="advancedcronjob",
-        component="advancedcronjob-controller",
-        objects=CRON_JOB_VIEWS,
-        reads=lambda _: tuple(CHILD_VIEWS.values()),
-        wakes=_wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.cron,
-        plan=plan_cronjob,
-        # A time that is written late must not undo a later one.
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="advancedcronjob",
+            component="advancedcronjob-controller",
+            objects=CRON_JOB_VIEWS,
+            reads=lambda _: tuple(CHILD_VIEWS.values()),
+            wakes=_wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.cron,
+            plan=plan_cronjob,
+            # A time that is written late must not undo a later one.
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     lends=(on(JOBS, "create", "delete"),),
     rights=(

@@ -28,6 +28,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -59,8 +60,10 @@ def plan_cronjob(snapshot: Snapshot) -> Plan:
     cron = snapshot.cron
     if cron.is_deleting:
         return Plan()
+    if snapshot.refused:
+        return refused_plan(snapshot.refused)
     if cron.made is None:
-        return _refused(cron.problem or "spec.template: none of the templates is set")
+        return refused_plan([cron.problem or "spec.template: none of the templates is set"])
     assert cron.spec is not None  # what was read of it says what is made
     history = _history(snapshot)
     kept = _Plan(snapshot, history)
@@ -277,13 +280,6 @@ def _reference(child: ChildView, resource: Resource) -> ObjectReference:
         namespace=child.namespace,
         name=child.name,
         uid=child.uid,
-    )
-
-
-def _refused(problem: str) -> Plan:
-    return Plan(
-        waiting=_invalid(problem),
-        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=_AGAIN_S),),
     )
 
 

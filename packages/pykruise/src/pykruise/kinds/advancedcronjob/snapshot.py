@@ -22,6 +22,7 @@ from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.typed_documents import read
+from pykruise.plans.stored_values import Judged
 from pykruise.pods.image_api import CompletionPolicy, PullSpec
 from pykruise.pods.open_parts import POD_TEMPLATE, Parts
 from pykruise.pods.settings import FromManager
@@ -125,7 +126,7 @@ CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one AdvancedCronJob at one instant."""
 
     cron: AdvancedCronJobView

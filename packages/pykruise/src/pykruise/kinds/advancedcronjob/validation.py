@@ -9,7 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from pykruise.kinds.advancedcronjob.children import TEMPLATES
+from pykruise.kinds.advancedcronjob.defaults import with_defaults
 from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
 from pykruise.kube.clock import parse_time
 from pykruise.kube.cron import ScheduleError, parse_schedule
@@ -18,11 +21,12 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid
 from pykruise.kube.field_rules import check_not_negative
 from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.job_rules import job_name_errors
 from pykruise.pods.template_validation import template_errors
 from pykruise.pods.workload_validation import metadata_errors
 
-__all__ = ["errors_of", "warnings_of"]
+__all__ = ["errors_of", "stored_errors", "warnings_of"]
 
 MUTABLE: Final = (
     "schedule",
@@ -206,3 +210,10 @@ def _never_comes(schedule: str) -> bool:
         return parse_schedule(schedule).next(_ANY_TIME) is None
     except ScheduleError:
         return False
+
+
+def stored_errors(spec: AdvancedCronJobSpec) -> list[Cause]:
+    """The same of a spec that is stored already, with defaults for what it leaves out."""
+    doc = as_document(spec)
+    doc = with_defaults(doc, old=doc)
+    return errors_of(doc, msgspec.convert(doc["spec"], AdvancedCronJobSpec))

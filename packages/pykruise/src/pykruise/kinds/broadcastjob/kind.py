@@ -7,19 +7,22 @@ now.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
 from pykruise.kinds.broadcastjob.insight import INSIGHT
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings, snapshot
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
-from pykruise.kube.cache import Change
+from pykruise.kinds.broadcastjob.validation import stored_errors
 from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import on
+from pykruise.kube.store import Change
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.amounts import Amount
 from pykruise.pods.nodes import NodeView
@@ -74,6 +77,15 @@ def _is_placed_alike(old: NodeView, new: NodeView) -> bool:
     return same_room and old.is_placed_as(new)
 
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        "spec.completionPolicy.activeDeadlineSeconds": "a deadline that has passed: the job fails in its first sync",
+        "spec.completionPolicy.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it is over",
+        "spec.failurePolicy.restartLimit": "no restart is allowed",
+    },
+)
+
 KIND = Kind(
     resource=BROADCAST_JOBS,
     versions=two_versions(BroadcastJob, columns=_COLUMNS),
@@ -84,17 +96,21 @@ KIND = Kind(
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings), validating=lambda *_: validate_broadcastjob
     ),
-    control=Control(
-        name="broadcastjob",
-        component="broadcastjob-controller",
-        objects=BROADCAST_JOB_VIEWS,
-        reads=lambda _: (POD_VIEWS, NODE_VIEWS),
-        wakes=_wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.job,
-        plan=plan_broadcastjob,
-        # Counts that are written late must not undo the end of a job.
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="broadcastjob",
+            component="broadcastjob-controller",
+            objects=BROADCAST_JOB_VIEWS,
+            reads=lambda _: (POD_VIEWS, NODE_VIEWS),
+            wakes=_wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.job,
+            plan=plan_broadcastjob,
+            # Counts that are written late must not undo the end of a job.
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     lends=POD_OWNER_LENDS,
     rights=(

@@ -28,6 +28,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.fan_out import (
     HELD,
     Decision,
@@ -61,13 +62,13 @@ def plan_broadcastjob(snapshot: Snapshot) -> Plan:
     job = snapshot.job
     if job.is_deleting:
         return Plan()
-    if job.spec is None:
-        return _refused(job.problem)
+    if job.spec is None or snapshot.refused:
+        return refused_plan([job.problem] if job.spec is None else snapshot.refused)
     targets = targets_of(snapshot)
     try:
         policy = policy_of(job.spec, desired=sum(one.is_wanted for one in targets.targets))
     except ValueError as error:
-        return _refused(f"spec.parallelism: {error}")
+        return refused_plan([f"spec.parallelism: {error}"])
     if job.is_finished and not job.status.completion_time:
         policy = msgspec.structs.replace(policy, ttl_s=None)  # it does not say since when: it is kept
     decision = fan_out(targets.targets, policy, _run_of(snapshot), now=snapshot.now)
@@ -114,14 +115,6 @@ def _time(text: str | None) -> Instant | None:
         return parse_time(text) if text else None
     except ValueError:
         return None
-
-
-def _refused(problem: str) -> Plan:
-    """Nothing is touched; an event says which field is in the way."""
-    return Plan(
-        waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"),
-        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=LOOK_AGAIN_S),),
-    )
 
 
 # A job that is over

@@ -17,6 +17,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.hashing import safe_encode
 from pykruise.kube.ids import Key
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.node_placement import (
     NodeRequirements,
@@ -116,7 +117,7 @@ BROADCAST_JOB_VIEWS: Final = Views[BroadcastJobView](
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one BroadcastJob at one instant."""
 
     job: BroadcastJobView

@@ -24,6 +24,7 @@ __all__ = [
     "OWNED_LABELS",
     "errors_of",
     "policy_errors",
+    "stored_errors",
     "template_rule_errors",
     "warnings_of",
 ]
@@ -110,3 +111,8 @@ def warnings_of(spec: BroadcastJobSpec) -> Iterator[str]:
     failure = spec.failure_policy.type if spec.failure_policy else ""
     if failure and failure not in FAILURE_TYPES:
         yield f"spec.failurePolicy.type: {failure!r} is not known and acts as Continue"
+
+
+def stored_errors(spec: BroadcastJobSpec) -> list[Cause]:
+    """Of a spec that is stored already: what is wrong with it besides its template."""
+    return [*policy_errors(spec, "spec"), *_amount_errors(spec)]

@@ -46,7 +46,7 @@ class Differences(ByRevision):
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
         """See `ByRevision.between`."""
         spec = self._ws.spec
-        return self._ws.snapshot.seen.difference(
+        return self._ws.recall.difference(
             old,
             self._target,
             revision=self._ws.label_of(self._target),

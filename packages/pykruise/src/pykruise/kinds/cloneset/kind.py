@@ -4,7 +4,7 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kinds.cloneset.admission import mutating, validate_cloneset
 from pykruise.kinds.cloneset.conversion import CONVERSION
@@ -15,15 +15,17 @@ from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, Settings, 
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
 from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
+from pykruise.kinds.cloneset.validation import stored_errors
 from pykruise.kinds.cloneset.wakes import follow_overlaps, matters
-from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
+from pykruise.kube.store import Change
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
 from pykruise.plans.views import (
     BUDGET_VIEWS,
     CLAIM_VIEWS,
@@ -113,6 +115,14 @@ def _claim_names(doc: Mapping[str, Any], _: Settings) -> Iterator[str]:
         yield f"{template_name(one)}-{doc['metadata']['name']}{RANDOM_END}"
 
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        "spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,
+    },
+)
+
 KIND = Kind(
     resource=CLONE_SETS,
     versions=two_versions(CloneSet, CloneSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
@@ -158,19 +168,23 @@ KIND = Kind(
         ),
         is_protected=True,
     ),
-    control=Control(
-        name="cloneset",
-        component="cloneset-controller",
-        objects=CLONE_SET_VIEWS,
-        reads=_reads,
-        wakes=_wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.cloneset,
-        plan=plan_cloneset,
-        failed=status_after,
-        standing=standing_of,
-        own_conditions=frozenset({WAITING, SELECTOR_OVERLAP}),
-        urgent_conditions=frozenset({WAITING}),
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="cloneset",
+            component="cloneset-controller",
+            objects=CLONE_SET_VIEWS,
+            reads=_reads,
+            wakes=_wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.cloneset,
+            plan=plan_cloneset,
+            failed=status_after,
+            standing=standing_of,
+            own_conditions=frozenset({WAITING, SELECTOR_OVERLAP}),
+            urgent_conditions=frozenset({WAITING}),
+        ),
+        _STORED,
     ),
     lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(

@@ -152,6 +152,7 @@ def _joined(
             *update.notes,
             *warning_notes(ws.snapshot.cloneset.status.conditions, status.conditions),
         ),
+        memory=ws.recall.seen,
     )
 
 
@@ -298,9 +299,12 @@ def _problems(snapshot: Snapshot) -> list[Problem]:
     except SelectorError as error:
         found.append(_of_scale("spec.selector", str(error)))
     for problem in limits_of(spec)[1]:
-        is_of_update = problem.field.startswith("spec.updateStrategy")
-        found.append(Problem(str(problem), condition=FAILED_UPDATE if is_of_update else FAILED_SCALE))
+        found.append(Problem(str(problem), condition=_condition_of(problem.field)))
     return found
+
+
+def _condition_of(field: str) -> str:
+    return FAILED_UPDATE if field.startswith("spec.updateStrategy") else FAILED_SCALE
 
 
 def _of_scale(field: str, problem: str) -> Problem:
@@ -351,5 +355,6 @@ _FRAME: Final = Frame(
     problems=_problems,
     refused=_refused,
     guarded=_guarded,
+    condition_of=_condition_of,
     phases=_planned,
 )

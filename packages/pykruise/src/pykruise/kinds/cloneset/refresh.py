@@ -57,7 +57,7 @@ def plan_refresh(ws: WorkingSet, *, chosen: Collection[str] | None, except_for: 
         why_waiting=lambda pod: why_waiting(pod, ws.spec.lifecycle),
         now=ws.now,
         settings=ws.settings.in_place,
-        seen=ws.snapshot.seen,
+        recall=ws.recall,
     )
     return msgspec.structs.replace(phase, skipped={**waiting, **phase.skipped}) if waiting else phase
 

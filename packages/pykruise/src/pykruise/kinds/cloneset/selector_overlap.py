@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.cache import Change
 from pykruise.kube.selectors import Selector
+from pykruise.kube.store import Change
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import ControllerView, PodView

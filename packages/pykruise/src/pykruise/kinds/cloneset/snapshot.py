@@ -18,6 +18,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.selectors import Selector
 from pykruise.plans.in_place import Seen
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.budgets import BudgetView
@@ -142,7 +143,7 @@ CLONE_SET_VIEWS: Final = Views[CloneSetView](
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one CloneSet at one instant."""
 
     cloneset: CloneSetView
@@ -169,7 +170,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     now: Instant
     ids: IdSource
     settings: Settings = Settings()
-    seen: Seen = msgspec.field(default_factory=Seen)
+    seen: Seen = Seen()
     """What the last plan for this CloneSet found of pods in updates; plans come out the same without it."""
 
 

@@ -14,14 +14,17 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kinds.cloneset.defaults import with_defaults
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpdate
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid
 from pykruise.kube.field_rules import NOT_NEGATIVE, check_not_negative, check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.claims import template_name
 from pykruise.pods.ordering import MOST_WEIGHTS
+from pykruise.pods.template_defaults import WorkloadDefaulting
 from pykruise.pods.workload_spec import LARGEST_SET, too_large
 from pykruise.pods.workload_validation import (
     immutable_errors,
@@ -32,7 +35,7 @@ from pykruise.pods.workload_validation import (
     selector_errors,
 )
 
-__all__ = ["errors_of", "warnings_of"]
+__all__ = ["errors_of", "stored_errors", "warnings_of"]
 
 MUTABLE = (
     "replicas",
@@ -132,6 +135,15 @@ def _rolling_errors(block: RollingUpdate, replicas: int) -> Iterator[Cause]:
     yield from surge.errors
     if block.pod_update_policy == PodUpdatePolicy.IN_PLACE_ONLY and surge.number > 0:
         yield invalid(f"{BLOCK}.maxSurge", block.max_surge, "can not use maxSurge with InPlaceOnly policy")
+    yield from _room_errors(block, replicas)
+
+
+def _room_errors(block: RollingUpdate | None, replicas: int) -> Iterator[Cause]:
+    """Limits under which no pod could ever be updated."""
+    if block is None:
+        return
+    down = _scaled(block.max_unavailable, f"{BLOCK}.maxUnavailable", replicas)
+    surge = _scaled(block.max_surge, f"{BLOCK}.maxSurge", replicas)
     if replicas > 0 and not down.errors and not surge.errors and down.number < 1 and surge.number < 1:
         yield invalid(
             f"{BLOCK}.maxUnavailable", block.max_unavailable, "must be at least 1 when maxSurge is 0"
@@ -171,3 +183,14 @@ def _in_place_errors(strategy: InPlaceUpdateStrategy) -> Iterator[Cause]:
 def _is_whole_number(value: int | str) -> bool:
     text = str(value)
     return _WHOLE_NUMBER.fullmatch(text) is not None and int(text) < 2**31
+
+
+def stored_errors(spec: CloneSetSpec) -> list[Cause]:
+    """The same of a spec that is stored already, with defaults for what it leaves out: what is only refused when it is
+    new is none."""
+    doc = as_document(spec)
+    doc = with_defaults(doc, old=doc, settings=WorkloadDefaulting())
+    read = msgspec.convert(doc["spec"], CloneSetSpec)
+    # With replicas of 0 a limit of 0 is allowed, and `kubectl scale` asks no webhook: the object says that it waits.
+    waits = [*_room_errors(read.rolling_update, read.replicas)]
+    return [one for one in errors_of(doc, read, old=doc) if one not in waits]

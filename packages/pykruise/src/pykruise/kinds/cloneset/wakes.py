@@ -13,8 +13,8 @@ from typing import Any
 
 from pykruise.kinds.cloneset.selector_overlap import OverlapMemory
 from pykruise.kinds.cloneset.snapshot import ANY_POD, BY_SELECTOR, CLONE_SET_VIEWS, Settings
-from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Change
 from pykruise.pods.lifecycle import Lifecycle
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import selects

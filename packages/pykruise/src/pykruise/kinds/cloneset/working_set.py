@@ -18,6 +18,7 @@ from pykruise.kinds.cloneset.limits import Limits, Numbers, Sort, Tally, numbers
 from pykruise.kinds.cloneset.snapshot import Settings, Snapshot
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
+from pykruise.plans.in_place import Recall
 from pykruise.pods.claims import ClaimView
 from pykruise.pods.lifecycle import LifecycleState
 from pykruise.pods.names import InstanceId, RevisionHash
@@ -55,6 +56,8 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     """The active pods with their marks, and what they are measured against."""
 
     snapshot: Snapshot
+    recall: Recall
+    """What the last plan has found, and this one finds, of pods in updates."""
     spec: CloneSetSpec
     limits: Limits
     update: RevisionView
@@ -162,6 +165,7 @@ def working_set(
         ]
     return WorkingSet(
         snapshot=snapshot,
+        recall=Recall(snapshot.seen),
         spec=spec,
         limits=limits,
         update=update,

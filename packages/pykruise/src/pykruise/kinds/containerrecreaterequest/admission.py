@@ -14,6 +14,7 @@ from pykruise.kinds.containerrecreaterequest.types import (
     CONTAINER_RECREATE_REQUESTS,
     ContainerRecreateRequestSpec,
 )
+from pykruise.kinds.containerrecreaterequest.validation import errors_of
 from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, NODE_LABEL, POD_LABEL, read_spec
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
 from pykruise.kube.container_rules import check_http_head
@@ -26,9 +27,7 @@ from pykruise.kube.field_errors import (
     invalid,
     not_found,
     refusal,
-    required,
 )
-from pykruise.kube.field_rules import check_not_negative, check_one_of, check_segment
 from pykruise.plans.review import Lookups
 from pykruise.pods.nodes import VIRTUAL_NODE, is_virtual_node
 from pykruise.pods.views import is_active
@@ -36,9 +35,6 @@ from pykruise.pods.workload_admission import name_of
 
 __all__ = ["filled_in", "mutating"]
 
-LEAST_DEADLINE_S: Final = 3
-POLICIES: Final = ("Fail", "Ignore")
-"""A label of nodes; `virtual-kubelet` is copied to the request, so that who plays the node may pick it up."""
 
 _FIXED: Final = (POD_LABEL, NODE_LABEL)
 _COPIED: Final = ("preStop", "ports", "statusContext")
@@ -58,7 +54,7 @@ def mutating(lookups: Lookups) -> Reviewer:
         spec, problem = read_spec({"podName": "", "containers": [], **(request.object.get("spec") or {})})
         if spec is None:
             return AdmissionAnswer(refusal=bad_request(problem))
-        if errors := list(_errors_of(spec)):
+        if errors := list(errors_of(spec)):
             return _refused(request, errors)
         if lookups.pods is None or lookups.nodes is None:
             return AdmissionAnswer(object=_with_defaults(request.object))
@@ -95,30 +91,6 @@ def _changed(new: Document, old: Document) -> Status | None:
 
 
 # What is wrong with it
-
-
-def _errors_of(spec: ContainerRecreateRequestSpec) -> Iterator[Cause]:
-    """Of the request alone."""
-    if not spec.pod_name:
-        yield required("spec.podName")
-    yield from check_segment(spec.pod_name, "spec.podName")
-    if not spec.containers:
-        yield required("spec.containers")
-    deadline = spec.active_deadline_seconds
-    if deadline is not None and deadline < LEAST_DEADLINE_S:
-        yield invalid("spec.activeDeadlineSeconds", deadline, f"must be {LEAST_DEADLINE_S} or more")
-    yield from check_not_negative(spec.ttl_seconds_after_finished, "spec.ttlSecondsAfterFinished")
-    if (strategy := spec.strategy) is not None:
-        path = "spec.strategy"
-        yield from check_not_negative(
-            strategy.termination_grace_period_seconds, f"{path}.terminationGracePeriodSeconds"
-        )
-        yield from check_not_negative(
-            strategy.unready_grace_period_seconds, f"{path}.unreadyGracePeriodSeconds"
-        )
-        yield from check_not_negative(strategy.min_started_seconds, f"{path}.minStartedSeconds")
-        if strategy.failure_policy:
-            yield from check_one_of(strategy.failure_policy, f"{path}.failurePolicy", POLICIES)
 
 
 def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[Cause]:

@@ -7,7 +7,7 @@ out of service for it, and a request that is not carried out ends.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kinds.containerrecreaterequest.admission import mutating
 from pykruise.kinds.containerrecreaterequest.conversion import CONVERSION
@@ -17,15 +17,17 @@ from pykruise.kinds.containerrecreaterequest.types import (
     ContainerRecreateRequest,
 )
 from pykruise.kinds.containerrecreaterequest.v1alpha1 import ContainerRecreateRequestV1Alpha1
+from pykruise.kinds.containerrecreaterequest.validation import errors_of
 from pykruise.kinds.containerrecreaterequest.view import BY_POD, REQUEST_VIEWS, RequestView, snapshot
-from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.store import Change
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
 from pykruise.runtime.control import Control
@@ -80,6 +82,14 @@ def _headline(status: Mapping[str, Any]) -> str:
     return "; ".join([*said, message] if message else said)
 
 
+_STORED: Final = Stored(
+    errors=errors_of,
+    kept={
+        "spec.ttlSecondsAfterFinished": "a time that has passed: the request is deleted once it is over",
+        "spec.strategy.minStartedSeconds": "no time at all",
+    },
+)
+
 KIND = Kind(
     resource=CONTAINER_RECREATE_REQUESTS,
     versions=two_versions(ContainerRecreateRequest, ContainerRecreateRequestV1Alpha1, columns=_COLUMNS),
@@ -87,16 +97,23 @@ KIND = Kind(
     conversion=CONVERSION,
     gates=("KruiseDaemon",),
     reviews=Reviews(mutating=lambda _, lookups: mutating(lookups)),
-    control=Control(
-        name="crr",
-        component="containerrecreaterequest-controller",
-        objects=REQUEST_VIEWS,
-        reads=lambda _: (POD_VIEWS,),
-        wakes=lambda _: (Wake(on=REQUEST_VIEWS, keys=_requests_for), Wake(on=POD_VIEWS, keys=_requests_of)),
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.request,
-        plan=plan_request,
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="crr",
+            component="containerrecreaterequest-controller",
+            objects=REQUEST_VIEWS,
+            reads=lambda _: (POD_VIEWS,),
+            wakes=lambda _: (
+                Wake(on=REQUEST_VIEWS, keys=_requests_for),
+                Wake(on=POD_VIEWS, keys=_requests_of),
+            ),
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.request,
+            plan=plan_request,
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     lends=(on(PODS, "delete"), on(PODS, "create", subresource="exec")),
     rights=(

@@ -27,13 +27,14 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import pod_patch
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.containers import ContainerStatusFacts
 from pykruise.pods.keys import KRUISE_POD_READY
 from pykruise.pods.readiness_messages import Message, looked_at, with_message, without_message
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Patch, delete_object, patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["FINALIZER", "plan_request"]
@@ -57,10 +58,8 @@ def plan_request(snapshot: Snapshot) -> Plan:
     request = snapshot.request
     if request.is_deleting or request.is_over:
         return _after_end(snapshot)
-    if request.spec is None:
-        reason = Reason(Code.INVALID_SPEC, request.problem, "correct the field")
-        note = Note(reason=Code.INVALID_SPEC, message=request.problem, warning=True, again_after_s=600.0)
-        return Plan(waiting=reason, notes=(note,))
+    if request.spec is None or snapshot.refused:
+        return refused_plan([request.problem] if request.spec is None else snapshot.refused)
     pod = snapshot.pod
     if pod is None or pod.is_deleting:
         return _ending(snapshot, POD_GONE)

@@ -9,8 +9,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from pykruise.kinds.containerrecreaterequest.types import (
     CONTAINER_RECREATE_REQUESTS,
     ContainerRecreateRequestSpec,
@@ -18,6 +16,7 @@ from pykruise.kinds.containerrecreaterequest.types import (
 )
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.ids import Key
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
@@ -85,7 +84,7 @@ REQUEST_VIEWS: Final = Views[RequestView](
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one request at one instant."""
 
     request: RequestView
@@ -163,5 +162,5 @@ async def snapshot(view: RequestView, read: Read[Any]) -> Snapshot:
 
 def _pod_of(view: RequestView) -> Iterator[tuple[Key, str]]:
     has_let_go = view.is_over and not view.finalizers and ACTIVE_LABEL not in view.labels
-    if view.spec is not None and not has_let_go:
+    if view.spec is not None and view.spec.pod_name and not has_let_go:
         yield Key(view.namespace, view.spec.pod_name), view.pod_uid

@@ -6,7 +6,7 @@ A node's heartbeat enqueues nothing. A node that changes enqueues the DaemonSets
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
 from pykruise.kinds.daemonset.conversion import CONVERSION
@@ -24,12 +24,14 @@ from pykruise.kinds.daemonset.snapshot import (
 )
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSet
 from pykruise.kinds.daemonset.v1alpha1 import DaemonSetV1Alpha1
-from pykruise.kube.cache import Change
+from pykruise.kinds.daemonset.validation import stored_errors
 from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
+from pykruise.kube.store import Change
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.plans.wakes import named_after
 from pykruise.pods.amounts import Amount
@@ -125,6 +127,14 @@ def _replaced_on(snapshot: Snapshot, plan: Plan) -> Iterator[str]:
                 yield node
 
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        "spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.burstReplicas": "the most careful burst, one pod at a time",
+    },
+)
+
 KIND = Kind(
     resource=DAEMON_SETS,
     versions=two_versions(DaemonSet, DaemonSetV1Alpha1, columns=_COLUMNS),
@@ -138,20 +148,24 @@ KIND = Kind(
     ),
     settings=Settings,
     reviews=Reviews(mutating=lambda *_: mutate_daemonset, validating=lambda *_: validate_daemonset),
-    control=Control(
-        name="daemonset",
-        component="daemonset-controller",
-        objects=DAEMON_SET_VIEWS,
-        reads=_reads,
-        wakes=_wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.daemonset,
-        plan=plan_daemonset,
-        failed=status_after,
-        standing=standing_of,
-        own_conditions=frozenset({WAITING}),
-        urgent_conditions=frozenset({WAITING}),
-        remember=_note_replaced,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="daemonset",
+            component="daemonset-controller",
+            objects=DAEMON_SET_VIEWS,
+            reads=_reads,
+            wakes=_wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.daemonset,
+            plan=plan_daemonset,
+            failed=status_after,
+            standing=standing_of,
+            own_conditions=frozenset({WAITING}),
+            urgent_conditions=frozenset({WAITING}),
+            remember=_note_replaced,
+        ),
+        _STORED,
     ),
     lends=POD_OWNER_LENDS,
     rights=(

@@ -3,7 +3,7 @@
 spec + number of nodes that run a pod ──▶ limits_of() ──▶ Limits, and the fields that cannot be read
 
 Pure. A value that cannot be read never becomes a harmless-looking 0, which as a partition would update
-everything: it stops what it limits, and its field is named.
+everything: nothing is touched, and its field is named.
 """
 
 import msgspec
@@ -30,15 +30,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     allows_surge: bool
     """Whether a node may have an old and a new pod."""
     problems: tuple[str, ...] = ()
-    """`<field>: <what is wrong>`; with any, nothing may be updated."""
+    """`<field>: <what is wrong>`; with any, nothing may be touched."""
 
 
-def limits_of(spec: DaemonSetSpec, *, desired: int, has_bad_selector: bool = False) -> Limits:
+def limits_of(spec: DaemonSetSpec, *, desired: int) -> Limits:
     """The limits for that number of nodes.
 
     Percentages are of those nodes: maxUnavailable and maxSurge rounded up, partition and burstReplicas down
     (but a burst is never 0). With neither maxUnavailable nor maxSurge one node at a time is updated.
-    `has_bad_selector`: the node selector of the rolling update cannot be read.
     """
     problems: list[str] = []
 
@@ -58,8 +57,6 @@ def limits_of(spec: DaemonSetSpec, *, desired: int, has_bad_selector: bool = Fal
     max_unavailable = number(block.max_unavailable if block else None, f"{BLOCK}.maxUnavailable", Rounding.UP)
     max_surge = number(block.max_surge if block else None, f"{BLOCK}.maxSurge", Rounding.UP)
     partition = number(block.partition if block else None, f"{BLOCK}.partition", Rounding.DOWN)
-    if has_bad_selector:
-        problems.append(f"{BLOCK}.selector: cannot be read")
     if max_unavailable == 0 and max_surge == 0:
         max_unavailable = 1
     return Limits(

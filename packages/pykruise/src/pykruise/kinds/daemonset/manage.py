@@ -155,10 +155,6 @@ def _within_partition(ws: WorkingSet, needing: list[str], found: Managed) -> lis
     """With partitionedScaling, as many nodes keep waiting as the partition has places."""
     if not ws.spec.scales_partitioned or not needing:
         return needing
-    if ws.limits.problems:
-        problem = Reason(Code.INVALID_SPEC, "; ".join(ws.limits.problems))
-        found.skipped_nodes |= dict.fromkeys(needing, problem)
-        return []
     if ws.limits.partition == 0:
         return needing
     desired = ws.limits.desired

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.kinds.daemonset.limits import limits_of
 from pykruise.kinds.daemonset.manage import plan_manage
 from pykruise.kinds.daemonset.node_cache import by_ownership
 from pykruise.kinds.daemonset.pre_download import plan_pre_download
@@ -158,9 +159,10 @@ def _problems(snapshot: Snapshot) -> list[Problem]:
     daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
     assert spec is not None
     assert daemonset.selector is not None
-    if daemonset.selector.matches(pod_labels(spec.template)):
-        return []
-    return [Problem("spec.template.metadata.labels: do not match spec.selector")]
+    found = [Problem(one) for one in limits_of(spec, desired=0).problems]
+    if not daemonset.selector.matches(pod_labels(spec.template)):
+        found.append(Problem("spec.template.metadata.labels: do not match spec.selector"))
+    return found
 
 
 def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> DaemonSetStatus:

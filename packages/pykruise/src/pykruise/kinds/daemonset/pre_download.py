@@ -29,7 +29,7 @@ def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
     wanted = PreDownload(
         revision=ws.revisions.current,
         is_rolling=is_rolling,
-        is_due=not ws.limits.problems and need <= _updated_ready(ws),
+        is_due=need <= _updated_ready(ws),
         not_needed=lambda: _not_needed(ws),
         replaced=lambda: _templates_in_use(ws),
         selector=ws.spec.selector,

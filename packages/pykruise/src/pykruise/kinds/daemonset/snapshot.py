@@ -11,8 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
-import msgspec
-
 from pykruise.kinds.daemonset.backoff import Backoffs
 from pykruise.kinds.daemonset.node_cache import NodeOverview, NodeStateCache
 from pykruise.kinds.daemonset.node_state import Terms
@@ -21,6 +19,7 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.selectors import Selector
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.image_pull_jobs import PullJobView
@@ -130,7 +129,7 @@ DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one DaemonSet at one instant."""
 
     daemonset: DaemonSetView

@@ -33,9 +33,8 @@ from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference, start
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import RevisionView
-from pykruise.pods.selector_guard import LOOK_AGAIN_S
 from pykruise.pods.views import PodView
-from pykruise.runtime.plan import Chain, Note
+from pykruise.runtime.plan import Chain
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["BY_PARTITION", "BY_SELECTOR", "plan_update"]
@@ -55,8 +54,6 @@ def plan_update(ws: WorkingSet) -> Phase:
     old = ws.old_pods
     if ws.spec.is_on_delete:
         return Phase(skipped=skip(old, ON_DELETE))
-    if ws.limits.problems:
-        return _refused(ws)
     if ws.spec.is_paused:
         return Phase(skipped=skip(old, PAUSED))
     if not old:
@@ -64,18 +61,6 @@ def plan_update(ws: WorkingSet) -> Phase:
     chosen, skipped = _taking_part(ws)
     phase = _surge(ws, chosen) if ws.limits.max_surge > 0 else _replace(ws, chosen)
     return msgspec.structs.replace(phase, skipped={**skipped, **phase.skipped})
-
-
-def _refused(ws: WorkingSet) -> Phase:
-    """A limit that cannot be read limits everything."""
-    problem = "; ".join(ws.limits.problems)
-    note = Note(
-        reason=Code.INVALID_SPEC,
-        message=f"no pod is updated: {problem}",
-        warning=True,
-        again_after_s=LOOK_AGAIN_S,
-    )
-    return Phase(skipped=skip(ws.old_pods, Reason(Code.INVALID_SPEC, problem)), notes=(note,))
 
 
 # Which nodes

@@ -11,13 +11,20 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.defaults import has_surging
-from pykruise.kinds.daemonset.types import SURGING, DaemonSetSpec, RollingUpdate, RollingUpdateType
+from pykruise.kinds.daemonset.defaults import has_surging, with_defaults
+from pykruise.kinds.daemonset.types import (
+    DAEMON_SETS,
+    SURGING,
+    DaemonSetSpec,
+    RollingUpdate,
+    RollingUpdateType,
+)
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
 from pykruise.kube.field_rules import check_not_negative
 from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.api import UpdateType
 from pykruise.pods.workload_validation import (
     amount_errors,
@@ -28,7 +35,7 @@ from pykruise.pods.workload_validation import (
     selector_errors,
 )
 
-__all__ = ["errors_of"]
+__all__ = ["errors_of", "stored_errors"]
 
 MUTABLE: Final = (
     "template",
@@ -137,3 +144,9 @@ def _amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
     yield from amount_errors(value, field)
     if isinstance(value, str) and is_whole_percent(value) and int(value[:-1]) > 100:
         yield invalid(field, value, "must not be greater than 100%")
+
+
+def stored_errors(spec: DaemonSetSpec) -> list[Cause]:
+    """The same of a spec that is stored already, with defaults for what it leaves out."""
+    doc = with_defaults({"apiVersion": DAEMON_SETS.api_version, **as_document(spec)})
+    return errors_of(doc, msgspec.convert(doc["spec"], DaemonSetSpec))

@@ -72,7 +72,6 @@ def waiting_of(
     needs_action = (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
         or (Reason(broken.code, broken.message, RECREATE) if broken else None)
-        or _of_limits(ws)
         or waiting_for_pods(stuck)
     )
     if needs_action is not None:
@@ -186,14 +185,7 @@ def _starting(ws: WorkingSet) -> str:
     return f"pods of {count} of {ws.limits.desired} nodes are starting"
 
 
-# Limits and nodes
-
-
-def _of_limits(ws: WorkingSet) -> Reason | None:
-    if not ws.limits.problems:
-        return None
-    because = f"nothing is updated: {'; '.join(ws.limits.problems)}"
-    return Reason(Code.INVALID_SPEC, because, CORRECT)
+# Nodes
 
 
 def _of_nodes(ws: WorkingSet, skipped_nodes: Mapping[str, Reason]) -> Reason | None:

@@ -99,13 +99,7 @@ class WorkingSet:
     @cached_property
     def limits(self) -> Limits:
         """What the spec allows."""
-        block = self.spec.rolling_update
-        wants_nodes = block is not None and block.selector is not None
-        return limits_of(
-            self.spec,
-            desired=self.overview.desired,
-            has_bad_selector=wants_nodes and self.snapshot.daemonset.node_selector is None,
-        )
+        return limits_of(self.spec, desired=self.overview.desired)
 
     # nodes
 

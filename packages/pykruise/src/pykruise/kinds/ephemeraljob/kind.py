@@ -11,15 +11,16 @@ from typing import Any, Final
 from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
 from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, PARTS, read_spec, snapshot
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJob, EphemeralJobSpec
-from pykruise.kinds.ephemeraljob.validation import errors_of
-from pykruise.kube.cache import Change
+from pykruise.kinds.ephemeraljob.validation import errors_of, stored_errors
 from pykruise.kube.crds import Column, Version
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
+from pykruise.kube.store import Change
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.amounts import Amount
 from pykruise.pods.views import PodView
@@ -69,23 +70,37 @@ def _headline(status: Mapping[str, Any]) -> str:
     return f"{status.get('phase') or 'not started'}: of {match} pods {succeeded} succeeded, {failed} failed"
 
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        "spec.replicas": "no pod gets the containers",
+        "spec.parallelism": "nothing is started",
+        "spec.activeDeadlineSeconds": "a deadline that has passed",
+        "spec.ttlSecondsAfterFinished": "a time that has passed: the job is deleted once it is over",
+    },
+)
+
 KIND = Kind(
     resource=EPHEMERAL_JOBS,
     versions=(Version(name="v1alpha1", root=EphemeralJob, storage=True, columns=_COLUMNS),),
     short_names=("ejob",),
     amounts=(Amount(path=("spec", "parallelism"), stops="nothing is started"),),
     reviews=Reviews(validating=lambda *_: _validate),
-    control=Control(
-        name="ephemeraljob",
-        component="ephemeraljob-controller",
-        objects=EPHEMERAL_JOB_VIEWS,
-        reads=lambda _: (POD_VIEWS,),
-        wakes=lambda _: (itself(EPHEMERAL_JOB_VIEWS), Wake(on=POD_VIEWS, keys=_jobs_of)),
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.job,
-        plan=plan_ephemeraljob,
-        # Counts that are written late must not undo the end of a job.
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="ephemeraljob",
+            component="ephemeraljob-controller",
+            objects=EPHEMERAL_JOB_VIEWS,
+            reads=lambda _: (POD_VIEWS,),
+            wakes=lambda _: (itself(EPHEMERAL_JOB_VIEWS), Wake(on=POD_VIEWS, keys=_jobs_of)),
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.job,
+            plan=plan_ephemeraljob,
+            # Counts that are written late must not undo the end of a job.
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     lends=(on(PODS, "patch", subresource="ephemeralcontainers"),),
     rights=(

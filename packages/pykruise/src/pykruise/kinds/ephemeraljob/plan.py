@@ -16,6 +16,7 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import MOST_AT_ONCE, pod_patch
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.ephemeral import JOB_ENV, EphemeralState, EphemeralView
 from pykruise.pods.fan_out import (
     HELD,
@@ -49,10 +50,8 @@ def plan_ephemeraljob(snapshot: Snapshot) -> Plan:
     job = snapshot.job
     if job.is_deleting:
         return Plan(stages=_release(job))
-    if job.spec is None:
-        reason = Reason(Code.INVALID_SPEC, job.problem, "correct the field")
-        note = Note(reason=Code.INVALID_SPEC, message=job.problem, warning=True, again_after_s=600.0)
-        return Plan(waiting=reason, notes=(note,))
+    if job.spec is None or snapshot.refused:
+        return refused_plan([job.problem] if job.spec is None else snapshot.refused)
     pods = _targets(job, job.spec, snapshot.pods)
     states = {pod.name: _state_in(job, pod) for pod in pods}
     decision = fan_out(

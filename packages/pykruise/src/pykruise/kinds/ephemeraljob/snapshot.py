@@ -7,13 +7,12 @@ EphemeralJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.p
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec, EphemeralJobStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.selectors import NOTHING, Selector
 from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.stored_values import Judged
 from pykruise.pods.open_parts import Parts
 from pykruise.pods.views import PodView
 from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader
@@ -62,7 +61,7 @@ EPHEMERAL_JOB_VIEWS: Final = Views[EphemeralJobView](
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one EphemeralJob at one instant."""
 
     job: EphemeralJobView

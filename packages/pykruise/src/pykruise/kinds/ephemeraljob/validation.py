@@ -8,14 +8,16 @@ Pure. Only the containers are judged, as the original does; what is stored alrea
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from pykruise.kinds.ephemeraljob.types import EphemeralJobSpec
 from pykruise.kube.documents import get_path, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, forbidden, invalid, required
 from pykruise.kube.field_rules import check_not_negative
 from pykruise.kube.pod_rules import check_ephemeral_container
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.template_validation import amount_errors
 
-__all__ = ["errors_of"]
+__all__ = ["errors_of", "stored_errors"]
 
 _PATH: Final = "spec.template.ephemeralContainers"
 _NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
@@ -77,3 +79,9 @@ def _one(container: Mapping[str, Any], path: str) -> Iterator[Cause]:
                 yield forbidden(
                     f"{path}.volumeMounts[{number}].{field}", "cannot be set for an Ephemeral Container"
                 )
+
+
+def stored_errors(spec: EphemeralJobSpec) -> list[Cause]:
+    """Of a spec that is stored already: what is wrong with it besides its containers, which an API server judges when
+    they are put into a pod."""
+    return list(_amount_errors(as_document(spec), None))

@@ -4,19 +4,22 @@ KIND ──▶ definitions, conversion, roles, caches, controllers, admission, d
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.insight import INSIGHT
 from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob, state_of
 from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJob
-from pykruise.kube.cache import Change
+from pykruise.kinds.imagelistpulljob.validation import stored_errors
 from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
+from pykruise.kube.store import Change
 from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.amounts import Amount
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
@@ -58,6 +61,8 @@ def _summary(child: PullJobView) -> tuple[object, ...]:
     return child.uid, child.generation, child.is_deleting, state_of(child), is_active, has_failed
 
 
+_STORED: Final = Stored(errors=stored_errors)
+
 KIND = Kind(
     resource=IMAGE_LIST_PULL_JOBS,
     versions=two_versions(ImageListPullJob, columns=_COLUMNS),
@@ -69,17 +74,21 @@ KIND = Kind(
         validating=lambda *_: validate_imagelistpulljob,
         webhook="vimagelistpulljob-v1beta1.kb.io",
     ),
-    control=Control(
-        name="imagelistpulljob",
-        component="imagelistpulljob-controller",
-        objects=LIST_JOB_VIEWS,
-        reads=lambda _: (PULL_JOB_VIEWS,),
-        wakes=_wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.job,
-        plan=plan_imagelistpulljob,
-        # Counts that are written late must not undo the end of a job.
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="imagelistpulljob",
+            component="imagelistpulljob-controller",
+            objects=LIST_JOB_VIEWS,
+            reads=lambda _: (PULL_JOB_VIEWS,),
+            wakes=_wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.job,
+            plan=plan_imagelistpulljob,
+            # Counts that are written late must not undo the end of a job.
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     lends=(on(NODE_IMAGES, "patch"),),
     rights=(

@@ -22,6 +22,7 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods import keys
 from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.fan_out import Decision, Policy, Run, State, Target, fan_out
@@ -48,8 +49,8 @@ def plan_imagelistpulljob(snapshot: Snapshot) -> Plan:
     job = snapshot.job
     if job.is_deleting:  # its ImagePullJobs go with it
         return Plan()
-    if job.spec is None:
-        return _refused(job.problem)
+    if job.spec is None or snapshot.refused:
+        return refused_plan([job.problem] if job.spec is None else snapshot.refused)
     own, surplus = _sorted_out(snapshot, job.spec)
     targets = [Target(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(job.spec.images)]
     decision = fan_out(targets, _policy_of(job.spec), _run_of(snapshot), now=snapshot.now)
@@ -83,12 +84,6 @@ def _run_of(snapshot: Snapshot) -> Run:
     if ended and finished_at is None:
         finished_at = snapshot.now
     return Run(started_at=snapshot.now, finished_at=finished_at)
-
-
-def _refused(problem: str) -> Plan:
-    """Nothing is touched; an event says which field is in the way."""
-    note = Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=_WARN_AGAIN_S)
-    return Plan(waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"), notes=(note,))
 
 
 # ── whose is which ───────────────────────────────────────────────────────────

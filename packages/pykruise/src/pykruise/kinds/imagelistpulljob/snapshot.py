@@ -17,6 +17,7 @@ from pykruise.kinds.imagelistpulljob.types import (
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, canonical
 from pykruise.kube.hashing import fnv32a, hash_text
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.image_api import PullSpec
 from pykruise.pods.image_pull_jobs import PullJobView, pull_problem
@@ -58,7 +59,10 @@ read_spec: Final = spec_reader(ImageListPullJobSpec)
 def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, str]:
     """The typed spec; None, and what is wrong with it, also where its ImagePullJobs could not be read."""
     found, problem = read_spec(spec)
-    if found is not None and (problem := pull_problem(found, found.images)):
+    if found is None:
+        return None, problem
+    images = {f"spec.images[{number}]": image for number, image in enumerate(found.images)}
+    if problem := pull_problem(found, images):
         return None, problem
     return found, problem
 
@@ -89,7 +93,7 @@ LIST_JOB_VIEWS: Final = Views[ListJobView](
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one ImageListPullJob at one instant."""
 
     job: ListJobView

@@ -13,10 +13,11 @@ from pykruise.kinds.imagelistpulljob.types import ImageListPullJobSpec
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, required, too_many
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.pull_rules import image_errors, pull_errors
 from pykruise.pods.workload_validation import metadata_errors
 
-__all__ = ["MOST_IMAGES", "errors_of"]
+__all__ = ["MOST_IMAGES", "errors_of", "stored_errors"]
 
 MOST_IMAGES: Final = 255
 
@@ -47,3 +48,8 @@ def _list_errors(images: Sequence[str]) -> Iterator[Cause]:
             yield duplicate(f"{path}[{number}]", image)
         seen.add(image)
         yield from image_errors(image, f"{path}[{number}]")
+
+
+def stored_errors(spec: ImageListPullJobSpec) -> list[Cause]:
+    """The same of a spec that is stored already."""
+    return errors_of(as_document(spec), spec)

@@ -3,12 +3,15 @@
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from typing import Final
+
 from pykruise.kinds.imagepulljob.admission import mutate_imagepulljob, validate_imagepulljob
 from pykruise.kinds.imagepulljob.insight import INSIGHT
 from pykruise.kinds.imagepulljob.order import WORKLOADS
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
 from pykruise.kinds.imagepulljob.snapshot import Settings, snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
+from pykruise.kinds.imagepulljob.validation import stored_errors
 from pykruise.kinds.imagepulljob.wakes import wakes
 from pykruise.kube.conversion import Conversion
 from pykruise.kube.crds import Column, Version
@@ -16,6 +19,7 @@ from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES, SECRETS
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
 from pykruise.pods.amounts import Amount
 from pykruise.pods.node_image_api import NODE_IMAGES
@@ -32,6 +36,8 @@ _COLUMNS = (
 )
 _MESSAGE = Column("MESSAGE", "string", ".status.message")
 
+_STORED: Final = Stored(errors=stored_errors)
+
 KIND = Kind(
     resource=IMAGE_PULL_JOBS,
     versions=(
@@ -47,17 +53,21 @@ KIND = Kind(
         validating=lambda *_: validate_imagepulljob,
         webhook="vimagepulljob-v1beta1.kb.io",
     ),
-    control=Control(
-        name="imagepulljob",
-        component="imagepulljob-controller",
-        objects=PULL_JOB_VIEWS,
-        reads=lambda _: (NODE_IMAGE_VIEWS, POD_VIEWS, SECRET_VIEWS, NAMESPACE_VIEWS),
-        wakes=wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.job,
-        plan=plan_imagepulljob,
-        # Counts that are written late must not undo the end of a job.
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="imagepulljob",
+            component="imagepulljob-controller",
+            objects=PULL_JOB_VIEWS,
+            reads=lambda _: (NODE_IMAGE_VIEWS, POD_VIEWS, SECRET_VIEWS, NAMESPACE_VIEWS),
+            wakes=wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.job,
+            plan=plan_imagepulljob,
+            # Counts that are written late must not undo the end of a job.
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     lends=(on(NODE_IMAGES, "patch"),),
     rights=(

@@ -19,6 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.image_references import ImageName
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.fan_out import Decision, Hold, Policy, Run, State, Target, fan_out
 from pykruise.pods.image_api import ImagePullJobSpec, ImagePullJobStatus
@@ -51,14 +52,16 @@ _HOLDS: Final = {
 def plan_imagepulljob(snapshot: Snapshot) -> Plan:
     """Everything to be written for this job now, its status, and when to look again."""
     job = snapshot.job
-    if not job.is_active:
+    if job.is_deleting:
         return _after_end(snapshot)
-    if job.spec is None or job.image is None:
-        return _refused(job.problem)
+    if job.spec is None or job.image is None or snapshot.refused:
+        return refused_plan(snapshot.refused or [job.problem])
+    if job.is_finished:
+        return _after_end(snapshot)
     try:
         policy = policy_of(job.spec)
     except ValueError as error:
-        return _refused(f"spec.parallelism: {error}")
+        return refused_plan([f"spec.parallelism: {error}"])
     targets = targets_of(snapshot, job.image)
     decision = fan_out(targets, policy, _run_of(snapshot), now=snapshot.now)
     if decision.finish is not None:
@@ -82,14 +85,6 @@ def policy_of(spec: ImagePullJobSpec) -> Policy:
 def _run_of(snapshot: Snapshot) -> Run:
     started_at = instant_of(snapshot.job.status.start_time)
     return Run(started_at=snapshot.now if started_at is None else started_at)
-
-
-def _refused(problem: str) -> Plan:
-    """Nothing is touched; an event says which field is in the way."""
-    return Plan(
-        waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"),
-        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=_WARN_AGAIN_S),),
-    )
 
 
 # ── on the way ───────────────────────────────────────────────────────────────

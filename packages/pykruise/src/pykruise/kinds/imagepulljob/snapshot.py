@@ -20,6 +20,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
@@ -54,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The only namespace whose objects this manager knows; empty: all."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one ImagePullJob at one instant."""
 
     job: PullJobView

@@ -11,11 +11,12 @@ from typing import Any
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import forbidden
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.image_api import ImagePullJobSpec
 from pykruise.pods.pull_rules import image_errors, pull_errors
 from pykruise.pods.workload_validation import metadata_errors
 
-__all__ = ["errors_of"]
+__all__ = ["errors_of", "stored_errors"]
 
 
 def errors_of(
@@ -32,3 +33,8 @@ def errors_of(
     errors += pull_errors(spec, given)
     errors += image_errors(spec.image, "spec.image")
     return errors
+
+
+def stored_errors(spec: ImagePullJobSpec) -> list[Cause]:
+    """The same of a spec that is stored already."""
+    return errors_of(as_document(spec), spec)

@@ -9,8 +9,8 @@ Pure, but for what `around` shows. One node's news about one image wakes the job
 from collections.abc import Iterable, Iterator, Sequence
 
 from pykruise.kinds.imagepulljob.snapshot import Settings
-from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Change
 from pykruise.plans.views import (
     ACTIVE_JOBS,
     BY_IMAGE,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pykruise.kinds.nodeimage.defaults import with_defaults
 from pykruise.kinds.nodeimage.validation import errors_of
 from pykruise.kube.admission import Reviewer
-from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.clock import Clock
 from pykruise.kube.typed_documents import read
 from pykruise.pods.node_image_api import NODE_IMAGES, NodeImageSpec
 from pykruise.pods.workload_admission import Reviews
@@ -29,7 +29,7 @@ _REVIEWS: Final = Reviews[NodeImageSpec](
 )
 
 
-def mutating(clock: Clock = system_clock) -> Reviewer:
+def mutating(clock: Clock) -> Reviewer:
     """The mutating review; `clock` says when an entry was made that does not say it."""
     return _REVIEWS.mutating(lambda _, doc: with_defaults(doc, now=clock()))
 

@@ -3,6 +3,8 @@
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from typing import Final
+
 from pykruise.kinds.nodeimage.admission import mutating, validate_nodeimage
 from pykruise.kinds.nodeimage.conversion import CONVERSION
 from pykruise.kinds.nodeimage.insight import INSIGHT
@@ -10,12 +12,14 @@ from pykruise.kinds.nodeimage.plan import plan_node_image
 from pykruise.kinds.nodeimage.snapshot import Settings, absent, snapshot
 from pykruise.kinds.nodeimage.types import NODE_IMAGES, NodeImage
 from pykruise.kinds.nodeimage.v1alpha1 import NodeImageV1Alpha1
+from pykruise.kinds.nodeimage.validation import stored_errors
 from pykruise.kinds.nodeimage.wakes import wakes
 from pykruise.kube.crds import Column
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NODES
 from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
 from pykruise.runtime.control import Control
@@ -30,6 +34,14 @@ _COLUMNS = (
     AGE,
 )
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        "spec.images[].tags[].createdAt": "admission writes it where it is missing",
+        "spec.images[].tags[].pullPolicy": "admission writes it where it is missing",
+    },
+)
+
 KIND = Kind(
     resource=NODE_IMAGES,
     versions=two_versions(NodeImage, NodeImageV1Alpha1, columns=_COLUMNS),
@@ -39,17 +51,21 @@ KIND = Kind(
     reviews=Reviews(
         mutating=lambda _, lookups: mutating(lookups.clock), validating=lambda *_: validate_nodeimage
     ),
-    control=Control(
-        name="nodeimage",
-        component="nodeimage-controller",
-        objects=NODE_IMAGE_VIEWS,
-        reads=lambda _: (NODE_VIEWS, PULL_JOB_VIEWS),
-        wakes=wakes,
-        absent=absent,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.node_image,
-        plan=plan_node_image,
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="nodeimage",
+            component="nodeimage-controller",
+            objects=NODE_IMAGE_VIEWS,
+            reads=lambda _: (NODE_VIEWS, PULL_JOB_VIEWS),
+            wakes=wakes,
+            absent=absent,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.node_image,
+            plan=plan_node_image,
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     rights=(
         on(NODE_IMAGES, *READ, *WRITE, why="NodeImage: one for every node"),

@@ -19,6 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, is_pull_job
 from pykruise.pods.node_images import FAILED, NODE_IMAGES, NodeImageView, is_over
 from pykruise.pods.nodes import NodeView
@@ -53,21 +54,13 @@ def plan_node_image(snapshot: Snapshot) -> Plan:
         return _creation(snapshot, node)
     if view.is_deleting:
         return Plan()
-    if view.problem:
-        return _unreadable(view)
+    if view.problem or snapshot.refused:
+        return refused_plan([view.problem] if view.problem else snapshot.refused)
     kept = kept_images(snapshot)
     changes = _changes(view, node, kept)
     if changes:  # the answer enqueues it again, and the status follows
         return Plan(stages=(_stage(view, changes, kept.because or "the node has other labels"),))
     return _status_plan(snapshot, kept)
-
-
-def _unreadable(view: NodeImageView) -> Plan:
-    reason = Reason(Code.INVALID_SPEC, view.problem, "correct it")
-    note = Note(
-        reason=str(Code.INVALID_SPEC), message=view.problem, warning=True, again_after_s=_WARN_AGAIN_S
-    )
-    return Plan(waiting=reason, notes=(note,))
 
 
 # ── the object ───────────────────────────────────────────────────────────────

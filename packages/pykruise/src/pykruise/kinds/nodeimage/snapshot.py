@@ -16,6 +16,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import SECRETS
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
@@ -40,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The only namespace whose ImagePullJobs this manager knows; empty: all."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one NodeImage at one instant."""
 
     node_image: NodeImageView

@@ -11,8 +11,9 @@ from typing import Final
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import duplicate, invalid, required, too_many
 from pykruise.pods.node_image_api import ImageSpec, NodeImageSpec, TagSpec
+from pykruise.pods.node_images import NodeImageView
 
-__all__ = ["MOST_IMAGES", "errors_of"]
+__all__ = ["MOST_IMAGES", "errors_of", "stored_errors"]
 
 MOST_IMAGES: Final = 256
 
@@ -52,3 +53,8 @@ def _tag_errors(tag: TagSpec, path: str) -> Iterator[Cause]:
         yield required(f"{path}.pullPolicy")
     elif tag.pull_policy.ttl_seconds_after_finished is None:
         yield required(f"{path}.pullPolicy.ttlSecondsAfterFinished")
+
+
+def stored_errors(view: NodeImageView) -> list[Cause]:
+    """The same of what is stored already."""
+    return errors_of(NodeImageSpec(images=dict(view.images)))

@@ -9,8 +9,8 @@ Pure, but for what `around` shows. A heartbeat enqueues nothing.
 from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.nodeimage.snapshot import Settings
-from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Change
 from pykruise.plans.views import BY_PULL_JOB, NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.image_pull_jobs import PullJobView
 from pykruise.pods.nodes import NodeView

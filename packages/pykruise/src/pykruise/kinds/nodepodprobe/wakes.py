@@ -9,8 +9,8 @@ Pure, but for what `around` shows. A heartbeat enqueues nothing.
 from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.nodepodprobe.snapshot import Settings, gets_one
-from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Change
 from pykruise.plans.views import BY_MARKER, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.probes import MarkerView

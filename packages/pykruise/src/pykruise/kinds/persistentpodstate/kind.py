@@ -3,6 +3,8 @@
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from typing import Final
+
 from pykruise.kinds.persistentpodstate.admission import validating
 from pykruise.kinds.persistentpodstate.conversion import CONVERSION
 from pykruise.kinds.persistentpodstate.plan import plan_state
@@ -10,6 +12,7 @@ from pykruise.kinds.persistentpodstate.readers import RIGHTS
 from pykruise.kinds.persistentpodstate.snapshot import Settings, snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodState
 from pykruise.kinds.persistentpodstate.v1alpha1 import PersistentPodStateV1Alpha1
+from pykruise.kinds.persistentpodstate.validation import stored_errors
 from pykruise.kinds.persistentpodstate.view import (
     STATE_VIEWS,
     WORKLOAD_VIEWS,
@@ -22,12 +25,15 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, read_white_list
 from pykruise.runtime.control import Control
 from pykruise.runtime.further import FurtherReads
 
 __all__ = ["KIND"]
+
+_STORED: Final = Stored(errors=stored_errors)
 
 KIND = Kind(
     resource=PERSISTENT_POD_STATES,
@@ -37,25 +43,29 @@ KIND = Kind(
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.readers.get("persistentpodstate")), announces=()
     ),
-    control=Control(
-        name="persistentpodstate",
-        component="persistentpodstate-controller",
-        objects=STATE_VIEWS,
-        reads=lambda _: (POD_VIEWS, NODE_VIEWS, *WORKLOAD_VIEWS.values()),
-        further=FurtherReads(
-            configuration=CONFIGURATION,
-            key=STATEFUL_KINDS,
-            read=lambda text: read_white_list(text).workloads,
-            namespace=lambda settings: str(settings.namespace),
-            views=further_views,
-            wake=further_wake,
-            known=frozenset(WORKLOAD_VIEWS),
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="persistentpodstate",
+            component="persistentpodstate-controller",
+            objects=STATE_VIEWS,
+            reads=lambda _: (POD_VIEWS, NODE_VIEWS, *WORKLOAD_VIEWS.values()),
+            further=FurtherReads(
+                configuration=CONFIGURATION,
+                key=STATEFUL_KINDS,
+                read=lambda text: read_white_list(text).workloads,
+                namespace=lambda settings: str(settings.namespace),
+                views=further_views,
+                wake=further_wake,
+                known=frozenset(WORKLOAD_VIEWS),
+            ),
+            wakes=wakes,
+            absent=absent,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.state,
+            plan=plan_state,
         ),
-        wakes=wakes,
-        absent=absent,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.state,
-        plan=plan_state,
+        _STORED,
     ),
     lends=(on(PODS, "create"),),
     rights=(

@@ -9,6 +9,8 @@ Pure. What a person wrote is neither overwritten nor deleted because of a worklo
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from pykruise.kinds.persistentpodstate.snapshot import Snapshot
 from pykruise.kinds.persistentpodstate.status import document_of, kept, recorded
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
@@ -18,6 +20,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import Resource
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
@@ -41,9 +44,9 @@ def plan_state(snapshot: Snapshot) -> Plan:
     stages = (Stage(purpose=Purpose.GENERATE_STATES, chains=chains),) if chains else ()
     if is_gone:
         return Plan(stages=stages, notes=tuple(notes))
-    if state.spec is None:
-        reason = Reason(Code.INVALID_SPEC, state.problem, "correct it")
-        return Plan(stages=stages, notes=tuple(notes), waiting=reason)
+    if state.spec is None or snapshot.refused:
+        plan = refused_plan([state.problem] if state.spec is None else snapshot.refused)
+        return msgspec.structs.replace(plan, stages=stages, notes=(*notes, *plan.notes))
     workload = snapshot.workload
     if workload is None or workload.is_deleting:
         reason = Reason(Code.NO_TARGET, "its workload is not there, or is being deleted", "create it")

@@ -27,6 +27,7 @@ from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, NodeView
 from pykruise.pods.settings import FromManager, OnGate
 from pykruise.pods.views import PodView
@@ -54,7 +55,7 @@ class GatherError(KubeError):
     """The white list cannot be read, or does not have the kind of the workload."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one PersistentPodState at one instant."""
 
     state: StateView

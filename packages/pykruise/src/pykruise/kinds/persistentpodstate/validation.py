@@ -17,7 +17,7 @@ from pykruise.kube.field_rules import check_segment
 from pykruise.kube.group_kinds import group_kind
 from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_key
 
-__all__ = ["POLICIES", "errors_of"]
+__all__ = ["POLICIES", "errors_of", "stored_errors"]
 
 POLICIES: Final = ("WhenScaled", "WhenDeleted")
 
@@ -92,3 +92,8 @@ def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[Sta
             text = f"PersistentPodState {other.name} is about the same workload"
             yield invalid(_TARGET, spec.target_ref.name, text)
             return
+
+
+def stored_errors(spec: PersistentPodStateSpec) -> list[Cause]:
+    """The same of a spec that is stored already, for itself alone."""
+    return errors_of(spec, name="stored")

@@ -17,9 +17,9 @@ from pykruise.kinds.persistentpodstate.view import (
     WorkloadView,
     chosen,
 )
-from pykruise.kube.cache import Change
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Change
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
 from pykruise.pods.nodes import NodeView

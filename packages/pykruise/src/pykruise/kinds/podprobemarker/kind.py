@@ -9,13 +9,14 @@ from pykruise.kinds.podprobemarker.insight import INSIGHT
 from pykruise.kinds.podprobemarker.plan import plan_marker
 from pykruise.kinds.podprobemarker.snapshot import Settings, snapshot
 from pykruise.kinds.podprobemarker.types import POD_PROBE_MARKERS, PodProbeMarker
-from pykruise.kinds.podprobemarker.validation import errors_of
+from pykruise.kinds.podprobemarker.validation import errors_of, stored_errors
 from pykruise.kinds.podprobemarker.wakes import wakes
 from pykruise.kube.crds import Version
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NODES, PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.open_parts import LABEL_SELECTOR
 from pykruise.pods.probe_api import NODE_POD_PROBES, PodProbeMarkerSpec
@@ -36,21 +37,33 @@ _validate: Final = _REVIEWS.validating(
     lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
 )
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        f"spec.probes[].probe.{action}.port": "pods without that port are left out, and the marker names them"
+        for action in ("httpGet", "tcpSocket")
+    },
+)
+
 KIND = Kind(
     resource=POD_PROBE_MARKERS,
     versions=(Version(name="v1alpha1", root=PodProbeMarker, storage=True),),
     gates=("PodProbeMarkerGate", "KruiseDaemon"),
     settings=Settings,
     reviews=Reviews(validating=lambda *_: _validate),
-    control=Control(
-        name="podprobemarker",
-        component="podprobemarker-controller",
-        objects=MARKER_VIEWS,
-        reads=lambda _: (POD_VIEWS, NODE_VIEWS, NODE_PROBES_VIEWS),
-        wakes=wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.marker,
-        plan=plan_marker,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="podprobemarker",
+            component="podprobemarker-controller",
+            objects=MARKER_VIEWS,
+            reads=lambda _: (POD_VIEWS, NODE_VIEWS, NODE_PROBES_VIEWS),
+            wakes=wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.marker,
+            plan=plan_marker,
+        ),
+        _STORED,
     ),
     lends=(on(PODS, "create", subresource="exec"), on(PODS, "patch")),
     rights=(

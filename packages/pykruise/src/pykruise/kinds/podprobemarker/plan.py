@@ -17,6 +17,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.probe_api import MarkerPolicy
 from pykruise.pods.probe_marks import marks_of, metadata_patch
 from pykruise.pods.probes import (
@@ -31,7 +32,7 @@ from pykruise.pods.probes import (
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import patch_object
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
+from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["FINALIZER", "plan_marker"]
@@ -40,7 +41,6 @@ FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
 """Until no NodePodProbe has probes of the marker."""
 
 _STATES: Final = {"True": SUCCEEDED, "False": FAILED}
-_WARN_AGAIN_S: Final = 600.0
 
 
 def plan_marker(snapshot: Snapshot) -> Plan:
@@ -48,15 +48,8 @@ def plan_marker(snapshot: Snapshot) -> Plan:
     marker = snapshot.marker
     if marker.is_deleting:
         return _release(snapshot)
-    if marker.spec is None:
-        reason = Reason(Code.INVALID_SPEC, marker.problem, "correct the field")
-        note = Note(
-            reason=str(Code.INVALID_SPEC),
-            message=marker.problem,
-            warning=True,
-            again_after_s=_WARN_AGAIN_S,
-        )
-        return Plan(waiting=reason, notes=(note,))
+    if marker.spec is None or snapshot.refused:
+        return refused_plan([marker.problem] if marker.spec is None else snapshot.refused)
     wanted = [wanted_probes(marker.name, marker.spec.probes, pod) for pod in snapshot.checked]
     stages: list[Stage] = []
     if FINALIZER not in marker.finalizers:

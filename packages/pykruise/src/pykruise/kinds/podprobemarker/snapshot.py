@@ -13,6 +13,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.pod_annotations import annotations_of
 from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BY_MARKER, NODE_PROBES_VIEWS, NODE_VIEWS
 from pykruise.pods.probes import MarkerView, NodeProbesView
 from pykruise.pods.settings import OnGate
@@ -29,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Pods on virtual nodes are marked by the conditions that these nodes write."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one PodProbeMarker at one instant."""
 
     marker: MarkerView

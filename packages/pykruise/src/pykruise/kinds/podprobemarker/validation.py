@@ -24,10 +24,11 @@ from pykruise.kube.field_rules import (
     check_selector,
 )
 from pykruise.kube.http_heads import flaw_of_value
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.probe_api import ContainerProbe, MarkerPolicy, PodProbeMarkerSpec
 from pykruise.pods.probes import FAILED, RESERVED_TYPES, SUCCEEDED
 
-__all__ = ["errors_of"]
+__all__ = ["errors_of", "stored_errors"]
 
 _SCHEMES: Final = ("HTTP", "HTTPS")
 _HEADER_NAME: Final = re.compile("[-A-Za-z0-9]+")
@@ -176,3 +177,8 @@ def _policy_errors(policies: Iterable[MarkerPolicy], path: str) -> Iterator[Caus
             yield required(place, "labels or annotations are required")
         yield from check_labels(policy.labels, f"{place}.labels")
         yield from check_annotations(policy.annotations, f"{place}.annotations")
+
+
+def stored_errors(spec: PodProbeMarkerSpec) -> list[Cause]:
+    """The same of a spec that is stored already."""
+    return errors_of(as_document(spec), spec)

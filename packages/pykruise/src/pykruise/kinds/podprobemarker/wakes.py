@@ -9,8 +9,8 @@ Pure, but for what `around` shows. Other news of pods and heartbeats of nodes en
 from collections.abc import Collection, Iterator, Sequence
 
 from pykruise.kinds.podprobemarker.snapshot import Settings, is_probed
-from pykruise.kube.cache import Change
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Change
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.probe_api import PodProbe

@@ -3,6 +3,8 @@
 KIND ──▶ definitions, roles, caches, controllers, admission, doctor, explain, plan, simulate (plans/kind.py)
 """
 
+from typing import Final
+
 from pykruise.kinds.podunavailablebudget.admission import validating
 from pykruise.kinds.podunavailablebudget.annotation_rules import SPOKE_RULES
 from pykruise.kinds.podunavailablebudget.conversion import CONVERSION
@@ -10,6 +12,7 @@ from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, snapshot
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
+from pykruise.kinds.podunavailablebudget.validation import stored_errors
 from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.crds import Column
 from pykruise.kube.rbac import READ, Right, on
@@ -17,6 +20,7 @@ from pykruise.kube.resources import CONFIG_MAPS, POD_DISRUPTION_BUDGETS, PODS
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.amounts import Amount
@@ -34,6 +38,8 @@ _COLUMNS = (
     Column("Total", "integer", ".status.totalReplicas"),
 )
 
+_STORED: Final = Stored(errors=stored_errors)
+
 KIND = Kind(
     resource=POD_UNAVAILABLE_BUDGETS,
     versions=two_versions(PodUnavailableBudget, PodUnavailableBudgetV1Alpha1, columns=_COLUMNS),
@@ -50,16 +56,20 @@ KIND = Kind(
         spoke=lambda *_: SPOKE_RULES,
         announces=("selector", "targetRef"),
     ),
-    control=Control(
-        name="podunavailablebudget",
-        component=COMPONENT,
-        objects=BUDGET_VIEWS,
-        reads=lambda _: (POD_VIEWS, *COUNTED_VIEWS.values()),
-        wakes=wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.budget,
-        plan=plan_budget,
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="podunavailablebudget",
+            component=COMPONENT,
+            objects=BUDGET_VIEWS,
+            reads=lambda _: (POD_VIEWS, *COUNTED_VIEWS.values()),
+            wakes=wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.budget,
+            plan=plan_budget,
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     lends=(on(POD_DISRUPTION_BUDGETS, "create"),),
     rights=(

@@ -13,6 +13,7 @@ from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.budgets import budget_name_of, related_annotations
 from pykruise.pods.reasons import Code
 from pykruise.pods.views import PodView
@@ -30,6 +31,9 @@ def plan_budget(snapshot: Snapshot) -> Plan:
     budget = snapshot.budget
     if budget.is_deleting:
         return Plan()
+    if budget.problem or snapshot.refused:
+        # What is stored in the status stays as it is: nothing is allowed that was not allowed before.
+        return refused_plan([budget.problem] if budget.problem else snapshot.refused)
     notes = [*_notes(snapshot)]
     chains = tuple(_marks(snapshot))
     stages = (Stage(purpose=Purpose.MARK_PODS, chains=chains[:MOST_AT_ONCE]),) if chains else ()
@@ -52,8 +56,6 @@ def plan_budget(snapshot: Snapshot) -> Plan:
 
 def _notes(snapshot: Snapshot) -> Iterator[Note]:
     budget = snapshot.budget
-    if budget.problem:
-        yield Note(reason="InvalidSpec", message=budget.problem, warning=True, again_after_s=AGAIN_S)
     if not snapshot.pods:
         yield Note(reason="NoPods", message="No matching pods found", again_after_s=AGAIN_S)
     if snapshot.unknown and budget.total is None:

@@ -21,6 +21,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import NOTHING, Selector, SelectorError, parse_label_selector
 from pykruise.plans.selected_pods import selected_pods
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import (
     DEPLOYMENT,
     REPLICA_SET,
@@ -76,7 +77,7 @@ class Settings(GateSettings, frozen=True, kw_only=True):
     """The manager's own, where the white list is."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one budget at one instant."""
 
     budget: BudgetView

@@ -21,9 +21,10 @@ from pykruise.kube.field_rules import (
 )
 from pykruise.kube.group_kinds import group_kind
 from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
+from pykruise.kube.typed_documents import read
 from pykruise.pods.budgets import BudgetView
 
-__all__ = ["errors_of", "may_overlap"]
+__all__ = ["errors_of", "may_overlap", "stored_errors"]
 
 _WHOM: Final = "spec.selector, targetRef"
 _HOW_MANY: Final = "spec.maxUnavailable, minAvailable"
@@ -196,3 +197,9 @@ def _compatible(left: _Term, right: _Term) -> bool:
 
 
 _ORDER: Final = {"In": 0, "NotIn": 1, "Exists": 2, "DoesNotExist": 3}
+
+
+def stored_errors(view: BudgetView) -> list[Cause]:
+    """The same of a spec that is stored already, for itself alone. One that cannot be read is `view.problem`."""
+    spec, _ = read(view.stored_spec, PodUnavailableBudgetSpec, path="spec")
+    return [] if spec is None else errors_of({"spec": view.stored_spec}, spec)

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Final
 
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
-from pykruise.kube.cache import Change
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Change
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TargetView, deployment_of
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.budgets import BudgetView, budget_name_of, counts_as_available, is_recorded

@@ -3,12 +3,15 @@
 KIND ──▶ definitions, conversion, roles, caches, controllers, admission, doctor, explain, plan (plans/kind.py)
 """
 
+from typing import Final
+
 from pykruise.kinds.resourcedistribution.admission import SPOKE_RULES, validating
 from pykruise.kinds.resourcedistribution.conversion import CONVERSION
 from pykruise.kinds.resourcedistribution.plan import plan_distribution
 from pykruise.kinds.resourcedistribution.snapshot import Settings, learn, snapshot
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistribution
 from pykruise.kinds.resourcedistribution.v1alpha1 import ResourceDistributionV1Alpha1
+from pykruise.kinds.resourcedistribution.validation import stored_errors
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTED, DISTRIBUTION_VIEWS
 from pykruise.kinds.resourcedistribution.wakes import wakes
 from pykruise.kube.crds import Column
@@ -17,6 +20,7 @@ from pykruise.kube.resources import NAMESPACES
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NAMESPACE_VIEWS
 from pykruise.runtime.control import Control
 
@@ -28,6 +32,8 @@ _COLUMNS = (
     Column("FAILED", "integer", ".status.failed"),
 )
 
+_STORED: Final = Stored(errors=stored_errors)
+
 KIND = Kind(
     resource=RESOURCE_DISTRIBUTIONS,
     versions=two_versions(ResourceDistribution, ResourceDistributionV1Alpha1, columns=_COLUMNS),
@@ -36,18 +42,22 @@ KIND = Kind(
     gates=("ResourceDistributionGate",),
     settings=Settings,
     reviews=Reviews(validating=lambda _, lookups: validating(lookups.trial), spoke=lambda *_: SPOKE_RULES),
-    control=Control(
-        name="resourcedistribution",
-        component="resourcedistribution-controller",
-        objects=DISTRIBUTION_VIEWS,
-        reads=lambda _: (NAMESPACE_VIEWS, *COPY_VIEWS.values()),
-        wakes=wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.distribution,
-        plan=plan_distribution,
-        learn=learn,
-        # A status that is written late would stay: none of its own wakes it.
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="resourcedistribution",
+            component="resourcedistribution-controller",
+            objects=DISTRIBUTION_VIEWS,
+            reads=lambda _: (NAMESPACE_VIEWS, *COPY_VIEWS.values()),
+            wakes=wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.distribution,
+            plan=plan_distribution,
+            learn=learn,
+            # A status that is written late would stay: none of its own wakes it.
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     rights=(
         on(RESOURCE_DISTRIBUTIONS, *READ, why="ResourceDistribution: to see them"),

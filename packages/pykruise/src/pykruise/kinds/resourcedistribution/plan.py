@@ -33,6 +33,7 @@ from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -78,8 +79,8 @@ def plan_distribution(snapshot: Snapshot) -> Plan:
     view = snapshot.distribution
     if view.is_deleting:  # its copies go with it, by their owner reference
         return Plan()
-    if view.spec is None:
-        return _unreadable(view)
+    if view.spec is None or snapshot.refused:
+        return refused_plan([view.problem] if view.spec is None else snapshot.refused)
     targets = [name for name in target_names(view, snapshot.namespaces.values()) if _is_known(name, snapshot)]
     verdicts = _Verdicts()
     for name in targets:
@@ -94,14 +95,6 @@ def plan_distribution(snapshot: Snapshot) -> Plan:
         requeue_after_s=verdicts.again_s,
         skipped=verdicts.skipped,
     )
-
-
-def _unreadable(view: DistributionView) -> Plan:
-    reason = Reason(Code.INVALID_SPEC, view.problem, "correct it")
-    note = Note(
-        reason=str(Code.INVALID_SPEC), message=view.problem, warning=True, again_after_s=_WARN_AGAIN_S
-    )
-    return Plan(waiting=reason, notes=(note,))
 
 
 def _is_known(name: str, snapshot: Snapshot) -> bool:

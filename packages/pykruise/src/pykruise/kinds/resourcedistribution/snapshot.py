@@ -27,6 +27,7 @@ from pykruise.kinds.resourcedistribution.view import (
 from pykruise.kube.clock import Instant
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
 from pykruise.pods.settings import FromManager
 from pykruise.runtime.actions import Create, Delete
@@ -64,7 +65,7 @@ class FailedWrite(msgspec.Struct, frozen=True, kw_only=True):
     namespace_uid: str
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one ResourceDistribution at one instant."""
 
     distribution: DistributionView

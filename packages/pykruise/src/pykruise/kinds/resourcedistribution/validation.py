@@ -15,9 +15,10 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import internal_error, invalid, invalid_shown, shown
 from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_label
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.workload_validation import metadata_errors
 
-__all__ = ["RESOURCE", "errors_of"]
+__all__ = ["RESOURCE", "errors_of", "stored_errors"]
 
 RESOURCE: Final = "spec.resource"
 
@@ -84,3 +85,8 @@ def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iter
 
 def _names(listed: NamespaceList | None) -> list[str]:
     return [one.name for one in (listed.items if listed is not None else None) or ()]
+
+
+def stored_errors(spec: ResourceDistributionSpec) -> list[Cause]:
+    """The same of a spec that is stored already."""
+    return errors_of(as_document(spec), spec)

@@ -23,7 +23,7 @@ from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_qualified_name
 from pykruise.pods.white_list import CONFIGURATION
 
-__all__ = ["annotation_errors"]
+__all__ = ["annotation_errors", "entry_errors"]
 
 FIELD: Final = "spec.patchPodMetadata"
 LARGEST: Final = 256 * 1024
@@ -51,8 +51,13 @@ def annotation_errors(doc: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts
     if not entries:
         return
     yield from _whitelist_errors(doc, [key for one in entries for key in one.annotations or {}], facts)
+    yield from entry_errors(spec)
+
+
+def entry_errors(spec: SidecarSetSpec) -> Iterator[Cause]:
+    """The same without the white list."""
     seen: set[str] = set()
-    for index, entry in enumerate(entries):
+    for index, entry in enumerate(spec.patch_pod_metadata or ()):
         field = f"{FIELD}[{index}]"
         annotations = entry.annotations or {}
         if not annotations:

@@ -7,7 +7,6 @@ Pure: all or nothing, and the same pod with the same surroundings always comes o
 in is not changed.
 """
 
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -30,6 +29,7 @@ from pykruise.kinds.sidecarset.records import (
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, annotations_of, labels_of
+from pykruise.kube.seeded import numbers_from
 from pykruise.pods import keys
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.sidecars import injected_sets
@@ -88,7 +88,7 @@ def _contents(one: SidecarSetView, labels: Mapping[str, str], around: Surroundin
         one,
         labels=labels,
         revisions=around.revisions.get(one.name, ()),
-        draw=lambda: random.Random(f"{around.seed}/{one.name}").random(),
+        draw=lambda: numbers_from(f"{around.seed}/{one.name}").random(),
     )
 
 

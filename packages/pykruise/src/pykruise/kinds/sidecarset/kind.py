@@ -14,14 +14,16 @@ from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
 from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
-from pykruise.kube.cache import Change
+from pykruise.kinds.sidecarset.validation import stored_errors
 from pykruise.kube.crds import Column
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NAMESPACES
+from pykruise.kube.store import Change
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
 from pykruise.pods.amounts import Amount
 from pykruise.pods.revisions import RevisionView
@@ -78,6 +80,8 @@ def _named_by_revision(change: Change[RevisionView], _: Around[Settings]) -> Ite
     return (Key("", name),) if name else ()
 
 
+_STORED: Final = Stored(errors=stored_errors)
+
 KIND = Kind(
     resource=SIDECAR_SETS,
     versions=two_versions(SidecarSet, SidecarSetV1Alpha1, columns=_COLUMNS),
@@ -94,18 +98,22 @@ KIND = Kind(
         ),
         announces=("selector", "namespaceSelector"),
     ),
-    control=Control(
-        name="sidecarset",
-        component=COMPONENT,
-        objects=SIDECAR_SET_VIEWS,
-        reads=lambda _: (POD_VIEWS, REVISION_VIEWS, NAMESPACE_VIEWS),
-        wakes=_wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.sidecarset,
-        plan=plan_sidecarset,
-        learn=learn,
-        standing=standing_of,
-        is_generation_in_conditions=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="sidecarset",
+            component=COMPONENT,
+            objects=SIDECAR_SET_VIEWS,
+            reads=lambda _: (POD_VIEWS, REVISION_VIEWS, NAMESPACE_VIEWS),
+            wakes=_wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.sidecarset,
+            plan=plan_sidecarset,
+            learn=learn,
+            standing=standing_of,
+            is_generation_in_conditions=True,
+        ),
+        _STORED,
     ),
     rights=(
         *workload_rights(SIDECAR_SETS),

@@ -23,6 +23,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.reasons import AT_REST, Code, rank_of
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
@@ -50,11 +51,9 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
     one = snapshot.sidecarset
     if one.is_deleting:
         return Plan()  # pods keep their containers; revisions are collected with it
-    if one.spec is None:
-        note = Note(reason="InvalidSpec", message=one.problem, warning=True, again_after_s=AGAIN_S)
-        reason = Reason(Code.INVALID_SPEC, one.problem)
-        waiting = Reason(Code.INVALID_SPEC, one.problem, "correct the field")
-        return Plan(notes=(note,), waiting=waiting, skipped=_skip(snapshot.pods, reason))
+    if one.spec is None or snapshot.refused:
+        problems = [one.problem] if one.spec is None else snapshot.refused
+        return refused_plan(problems, pods=[pod.label for pod in snapshot.pods])
     revision = ensure_revision(snapshot)
     if snapshot.refusal is not None:
         return _held(snapshot, snapshot.refusal, revision)

@@ -28,7 +28,7 @@ from pykruise.kube.patterns import PatternError, compile_pattern
 from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name
 from pykruise.pods.template_validation import pod_spec_errors
 
-__all__ = ["sidecar_errors"]
+__all__ = ["settings_errors", "sidecar_errors"]
 
 _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
@@ -40,6 +40,13 @@ def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None 
     if stored is not None:
         errors += _update_errors(spec.get("containers") or [], before)
     return errors
+
+
+def settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    """What is wrong with the settings that a sidecar has besides a container's."""
+    for name in ("initContainers", "containers"):
+        for index, one in enumerate(spec.get(name) or ()):
+            yield from _settings_errors(one, f"spec.{name}[{index}]")
 
 
 def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:

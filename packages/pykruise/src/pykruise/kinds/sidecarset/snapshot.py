@@ -16,6 +16,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BY_NAME_PREFIX, BY_SIDECARSET, NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
 from pykruise.plans.workloads import without_ghosts
 from pykruise.pods.names import LONGEST_REVISION_OWNER
@@ -59,7 +60,7 @@ class Refusals(msgspec.Struct):
     last: Refusal | None = None
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one SidecarSet at one instant."""
 
     sidecarset: SidecarSetView

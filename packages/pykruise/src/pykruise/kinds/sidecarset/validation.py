@@ -11,18 +11,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kinds.sidecarset.annotation_rules import annotation_errors
+from pykruise.kinds.sidecarset.annotation_rules import annotation_errors, entry_errors
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
 from pykruise.kinds.sidecarset.facts import Facts
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kinds.sidecarset.revisions import find_revision
-from pykruise.kinds.sidecarset.sidecar_rules import sidecar_errors
+from pykruise.kinds.sidecarset.sidecar_rules import settings_errors, sidecar_errors
 from pykruise.kinds.sidecarset.types import RevisionChoice, SidecarSetSpec, UpdateStrategy
 from pykruise.kinds.sidecarset.view import NOT_UPDATE, canary_base
 from pykruise.kube.documents import annotations_of, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, not_supported, required
 from pykruise.kube.field_rules import check_size
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.ordering import MOST_WEIGHTS
 from pykruise.pods.workload_validation import (
     amount_errors,
@@ -32,7 +33,7 @@ from pykruise.pods.workload_validation import (
     scatter_errors,
 )
 
-__all__ = ["errors_of"]
+__all__ = ["errors_of", "stored_errors"]
 
 STRATEGY: Final = "spec.updateStrategy"
 WEIGHTS: Final = ("spec", "updateStrategy", "priorityStrategy", "weightPriority")
@@ -104,6 +105,13 @@ def _canary_errors(base: str, spec: SidecarSetSpec, facts: Facts, *, name: str, 
 def _spec_errors(
     given: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts, *, name: str
 ) -> Iterator[Cause]:
+    yield from _shape_errors(given, spec)
+    if spec.revision_choice is not None:
+        yield from _revision_errors(spec.revision_choice, facts, sidecarset=name)
+
+
+def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
+    """What is wrong with selectors, and with the sidecars as a whole."""
     if spec.update_type == ROLLING_UPDATE:
         for one in spec.init_containers or ():
             if is_native(one):
@@ -117,20 +125,27 @@ def _spec_errors(
         yield from label_selector_errors(given["selector"], "spec.selector", empty=EMPTY)
     if given.get("namespaceSelector") is not None:
         yield from label_selector_errors(given["namespaceSelector"], "spec.namespaceSelector", empty=EMPTY)
-    if spec.revision_choice is not None:
-        yield from _revision_errors(spec.revision_choice, facts, sidecarset=name)
     if not spec.containers and not spec.init_containers:
         yield required("spec", "at least one container or init container is required")
 
 
 def _revision_errors(choice: RevisionChoice, facts: Facts, *, sidecarset: str) -> Iterator[Cause]:
+    yield from _choice_errors(choice)
+    if not choice.revision_name and not choice.custom_version:
+        return
+    if find_revision(choice, facts.revisions, sidecarset=sidecarset) is None:
+        wanted = choice.revision_name or choice.custom_version
+        yield invalid(REVISION, wanted, "Cannot find specific ControllerRevision")
+
+
+def _choice_errors(choice: RevisionChoice | None) -> Iterator[Cause]:
+    """The same, whichever revisions there are."""
+    if choice is None:
+        return
     if choice.policy not in ("", "Always", "Partial"):
         yield not_supported(f"{REVISION}.policy", choice.policy, ("Always", "Partial"))
     if not choice.revision_name and not choice.custom_version:
         yield invalid(REVISION, "", "revisionName and customVersion cannot be empty simultaneously")
-    elif find_revision(choice, facts.revisions, sidecarset=sidecarset) is None:
-        wanted = choice.revision_name or choice.custom_version
-        yield invalid(REVISION, wanted, "Cannot find specific ControllerRevision")
 
 
 # 5.3 Update strategy
@@ -148,3 +163,16 @@ def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) 
     yield from amount_errors(strategy.max_unavailable, f"{STRATEGY}.maxUnavailable")
     yield from priority_errors(strategy.priority_strategy, f"{STRATEGY}.priorityStrategy")
     yield from scatter_errors(strategy.scatter_strategy or (), f"{STRATEGY}.scatterStrategy")
+
+
+def stored_errors(spec: SidecarSetSpec) -> list[Cause]:
+    """What is wrong with a spec that is stored already, for itself alone. The containers are the API server's to judge,
+    as those of the pods that get them."""
+    given = as_document(spec)["spec"]
+    return [
+        *_shape_errors(given, spec),
+        *_choice_errors(spec.revision_choice),
+        *_strategy_errors(given, spec.update_strategy),
+        *settings_errors(given),
+        *entry_errors(spec),
+    ]

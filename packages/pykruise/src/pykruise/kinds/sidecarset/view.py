@@ -32,6 +32,10 @@ CANARY: Final = "apps.kruise.io/sidecarset-canary"
 CANARY_BASE: Final = "apps.kruise.io/sidecarset-base"
 NOT_UPDATE: Final = "NotUpdate"
 
+SELECTOR: Final = "spec.selector"
+NAMESPACES: Final = "spec.namespaceSelector"
+UPDATED: Final = "spec.updateStrategy.selector"
+
 
 class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
     """One SidecarSet as a cache keeps it."""
@@ -116,12 +120,10 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
         revision = _revision_name(fields["name"], fields["generation"], status, candidate)
         contents = msgspec.structs.replace(contents, revision=revision)
     try:
-        selector = _selector(spec.selector) if spec else None
-        namespaces = _selector(spec.namespace_selector) if spec else None
-        update = _selector(spec.update_strategy.selector) if spec and spec.update_strategy else None
-    except SelectorError as error:
-        spec, problem = None, f"spec: a selector cannot be read: {error}"
-        selector = namespaces = update = None
+        selectors = _selectors_of(spec)
+    except _SelectorProblemError as error:
+        spec, problem, selectors = None, str(error), {}
+    selector = selectors.get(SELECTOR)
     return SidecarSetView(
         **fields,
         spec=spec if contents is not None else None,
@@ -130,8 +132,8 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
         problem=problem,
         status=status,
         selector=None if selector is None or selector.is_empty else selector,
-        namespace_selector=namespaces,
-        update_selector=update,
+        namespace_selector=selectors.get(NAMESPACES),
+        update_selector=selectors.get(UPDATED),
         named_namespaces=_named(spec.namespace_selector) if spec is not None else (),
     )
 
@@ -153,8 +155,27 @@ def _recorded(annotations: Mapping[str, str], spec: Mapping[str, Any]) -> Hashes
     return Hashes(full or reckoned.full, imageless or reckoned.without_image)
 
 
-def _selector(selector: Any) -> Selector | None:
-    return None if selector is None else selector_from(msgspec.to_builtins(selector))
+class _SelectorProblemError(ValueError):
+    """A selector cannot be read; the message says which, and why."""
+
+
+def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
+    """Those that are set, by field."""
+    if spec is None:
+        return {}
+    given = {
+        SELECTOR: spec.selector,
+        NAMESPACES: spec.namespace_selector,
+        UPDATED: spec.update_strategy.selector if spec.update_strategy else None,
+    }
+    found: dict[str, Selector] = {}
+    for field, selector in given.items():
+        try:
+            if selector is not None:
+                found[field] = selector_from(msgspec.to_builtins(selector))
+        except SelectorError as error:
+            raise _SelectorProblemError(f"{field}: {error}") from error
+    return found
 
 
 def _named(selector: LabelSelector | None) -> tuple[str, ...]:

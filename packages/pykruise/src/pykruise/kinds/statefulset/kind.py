@@ -20,14 +20,15 @@ from pykruise.kinds.statefulset.snapshot import (
 )
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
 from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
-from pykruise.kinds.statefulset.validation import last_pod_names
-from pykruise.kube.cache import Change
+from pykruise.kinds.statefulset.validation import last_pod_names, stored_errors
 from pykruise.kube.crds import Column, ScalePaths
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
+from pykruise.kube.store import Change
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after
 from pykruise.pods.amounts import Amount
@@ -121,6 +122,16 @@ def _known(key: Key, around: Around[Settings]) -> tuple[Key, ...]:
     return (key,) if around.get(STATEFUL_SET_VIEWS, key) is not None else ()
 
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        "spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.volumeClaimTemplates": TEMPLATE_IS_JUDGED_LATER,
+        "spec.ordinals.start": "the first number is 0",
+        "spec.reserveOrdinals": "the other entries count, and an event names those that cannot be read",
+    },
+)
+
 KIND = Kind(
     resource=ADVANCED_STATEFUL_SETS,
     versions=two_versions(StatefulSet, StatefulSetV1Alpha1, columns=_COLUMNS, scale=ScalePaths()),
@@ -161,19 +172,23 @@ KIND = Kind(
         ),
         is_protected=True,
     ),
-    control=Control(
-        name="statefulset",
-        component="statefulset-controller",
-        objects=STATEFUL_SET_VIEWS,
-        reads=_reads,
-        wakes=_wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.statefulset,
-        plan=plan_statefulset,
-        failed=status_after,
-        standing=standing_of,
-        own_conditions=frozenset({WAITING}),
-        urgent_conditions=frozenset({WAITING}),
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="statefulset",
+            component="statefulset-controller",
+            objects=STATEFUL_SET_VIEWS,
+            reads=_reads,
+            wakes=_wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.statefulset,
+            plan=plan_statefulset,
+            failed=status_after,
+            standing=standing_of,
+            own_conditions=frozenset({WAITING}),
+            urgent_conditions=frozenset({WAITING}),
+        ),
+        _STORED,
     ),
     lends=(*POD_OWNER_LENDS, on(PERSISTENT_VOLUME_CLAIMS, "create", "delete", "patch")),
     rights=(

@@ -5,6 +5,8 @@ spec ──▶ limits_of() ──▶ Limits, and what is wrong with the stored v
 Pure. Rules: a share is of replicas, rounded down; maxUnavailable is at least 1, or nothing could ever move.
 """
 
+from typing import Final
+
 import msgspec
 
 from pykruise.kinds.statefulset.types import StatefulSetSpec
@@ -12,6 +14,8 @@ from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.pods.workload_spec import LARGEST_SET, too_large
 
 __all__ = ["Limits", "limits_of"]
+
+BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +39,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 def limits_of(spec: StatefulSetSpec) -> tuple[Limits, list[str]]:
     """The amounts, and `<field>: <problem>` of each that cannot be read."""
     problems: list[str] = []
-    replicas = max(1 if spec.replicas is None else spec.replicas, 0)
+    replicas = 1 if spec.replicas is None else spec.replicas
+    if replicas < 0:
+        problems.append(f"spec.replicas: {replicas} is negative")
+        replicas = 0
     if replicas > LARGEST_SET:
         problems.append(f"spec.replicas: {too_large(replicas)}")
         replicas = LARGEST_SET
@@ -47,6 +54,11 @@ def limits_of(spec: StatefulSetSpec) -> tuple[Limits, list[str]]:
             problems.append(f"{field}: {error}")
             return 1
 
+    def number(value: int | None, field: str) -> int:
+        if value is not None and value < 0:
+            problems.append(f"{field}: {value} is negative")
+        return max(value or 0, 0)
+
     block = spec.rolling_update
     down = block.max_unavailable if block else None
     scale = spec.scale_strategy.max_unavailable if spec.scale_strategy else None
@@ -54,15 +66,13 @@ def limits_of(spec: StatefulSetSpec) -> tuple[Limits, list[str]]:
     return (
         Limits(
             replicas=replicas,
-            partition=max((block.partition if block else None) or 0, 0),
-            max_unavailable=1
-            if down is None
-            else amount(down, "spec.updateStrategy.rollingUpdate.maxUnavailable"),
+            partition=number(block.partition if block else None, f"{BLOCK}.partition"),
+            max_unavailable=1 if down is None else amount(down, f"{BLOCK}.maxUnavailable"),
             scale_max_unavailable=None
             if scale is None
             else amount(scale, "spec.scaleStrategy.maxUnavailable"),
-            min_ready_seconds=max((block.min_ready_seconds if block else None) or 0, 0),
-            history=10 if history is None else max(history, 0),
+            min_ready_seconds=number(block.min_ready_seconds if block else None, f"{BLOCK}.minReadySeconds"),
+            history=10 if history is None else number(history, "spec.revisionHistoryLimit"),
         ),
         problems,
     )

@@ -22,6 +22,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import STORAGE_CLASSES
 from pykruise.kube.selectors import Selector
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
 from pykruise.pods.claims import ClaimView, claim_name
@@ -152,7 +153,7 @@ STORAGE_CLASS_VIEWS: Final = Views[StorageClassView](
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one StatefulSet at one instant."""
 
     statefulset: StatefulSetView

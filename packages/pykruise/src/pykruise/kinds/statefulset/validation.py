@@ -10,6 +10,9 @@ them, but only `5` and `50%` are accepted: `"5"` is refused.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
+from pykruise.kinds.statefulset.defaults import DefaultingSettings, with_defaults
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -24,6 +27,7 @@ from pykruise.kube.field_rules import check_not_negative, check_size
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.kube.patches import diff_json
 from pykruise.kube.validation_rules import is_dns1123_label
+from pykruise.plans.stored_values import as_document
 from pykruise.pods import keys
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.ordering import MOST_WEIGHTS
@@ -36,7 +40,7 @@ from pykruise.pods.workload_validation import (
     selector_errors,
 )
 
-__all__ = ["errors_of", "last_pod_names"]
+__all__ = ["errors_of", "last_pod_names", "stored_errors"]
 
 MUTABLE: Final = (
     "replicas",
@@ -258,3 +262,12 @@ def _is_image(operation: Mapping[str, Any]) -> bool:
         case "replace", ["", "spec", "containers", _, "image"]:
             return True
     return False
+
+
+def stored_errors(spec: StatefulSetSpec) -> list[Cause]:
+    """The same of a spec that is stored already, with defaults for what it leaves out: what is only refused when it is
+    new is none."""
+    doc = as_document(spec)
+    doc = with_defaults(doc, old=doc, settings=DefaultingSettings())
+    read = msgspec.convert(doc["spec"], StatefulSetSpec)
+    return errors_of(doc, read, old=doc)

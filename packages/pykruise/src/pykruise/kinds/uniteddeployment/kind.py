@@ -16,6 +16,7 @@ from pykruise.kinds.uniteddeployment.plan import plan_united, status_after
 from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, Settings, snapshot
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeployment
 from pykruise.kinds.uniteddeployment.v1alpha1 import UnitedDeploymentV1Alpha1
+from pykruise.kinds.uniteddeployment.validation import stored_errors
 from pykruise.kinds.uniteddeployment.wakes import wakes
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, WORKLOAD_VIEWS
 from pykruise.kube.crds import Column, ScalePaths, Version
@@ -24,6 +25,7 @@ from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.pods.amounts import EACH, Amount
 from pykruise.pods.derived_names import HASH, LONGEST_LABEL, DerivedName
@@ -81,6 +83,17 @@ def _with_released_fields(spec: Document) -> Document:
     return {**spec, "properties": {**spec["properties"], "updateStrategy": strategy, "scaleStrategy": scale}}
 
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        "spec.template.statefulSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.template.advancedStatefulSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.template.cloneSetTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.template.deploymentTemplate.spec.template": TEMPLATE_IS_JUDGED_LATER,
+        "spec.topology.subsets[].patch": "fails its own subset alone",
+    },
+)
+
 KIND = Kind(
     resource=UNITED_DEPLOYMENTS,
     versions=_versions,
@@ -109,17 +122,21 @@ KIND = Kind(
         validating=lambda *_: validate_united,
         is_protected=True,
     ),
-    control=Control(
-        name="uniteddeployment",
-        component="uniteddeployment-controller",
-        objects=UNITED_VIEWS,
-        reads=lambda _: (POD_VIEWS, REVISION_VIEWS, REPLICA_SET_VIEWS, *WORKLOAD_VIEWS.values()),
-        wakes=wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.united,
-        plan=plan_united,
-        failed=status_after,
-        standing=standing_of,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="uniteddeployment",
+            component="uniteddeployment-controller",
+            objects=UNITED_VIEWS,
+            reads=lambda _: (POD_VIEWS, REVISION_VIEWS, REPLICA_SET_VIEWS, *WORKLOAD_VIEWS.values()),
+            wakes=wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.united,
+            plan=plan_united,
+            failed=status_after,
+            standing=standing_of,
+        ),
+        _STORED,
     ),
     lends=tuple(on(one, *WRITE) for one in (DEPLOYMENTS, STATEFUL_SETS)),
     rights=(

@@ -51,6 +51,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.plans.ownership import adopt_used, delete_revision, revision_stages
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.reasons import Code
 from pykruise.pods.revisions import UpdateChoice, choose_update, revision_body
 from pykruise.pods.subset_placement import PlacementError
@@ -73,10 +74,10 @@ def plan_united(snapshot: Snapshot) -> Plan:
     united = snapshot.united
     if united.is_deleting:
         return Plan()
-    if united.spec is None:
-        return _refused(united.problem)
+    if united.spec is None or snapshot.refused:
+        return refused_plan([united.problem] if united.spec is None else snapshot.refused)
     if not united.template:
-        return _refused("spec.template: exactly one of the templates must be set")
+        return refused_plan(["spec.template: exactly one of the templates must be set"])
     if not snapshot.is_served:
         kind = type_of(united.template)
         message = f"the API server does not serve {kind}: its definition is not installed"
@@ -486,10 +487,3 @@ def _choose(snapshot: Snapshot) -> UpdateChoice:
 def _document(status: UnitedDeploymentStatus) -> Document:
     """As it is stored: the current revision always, be it empty."""
     return {"currentRevision": status.current_revision, **status.document()}
-
-
-def _refused(problem: str) -> Plan:
-    return Plan(
-        waiting=Reason(Code.INVALID_SPEC, problem, "correct the field"),
-        notes=(Note(reason=Code.INVALID_SPEC, message=problem, warning=True, again_after_s=_AGAIN_S),),
-    )

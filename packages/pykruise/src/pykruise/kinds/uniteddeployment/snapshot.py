@@ -34,6 +34,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.stored_versions import stored_version_of
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import REPLICA_SET, TARGET_VIEWS
 from pykruise.plans.views import POD_VIEWS
 from pykruise.plans.workloads import revisions_around
@@ -203,7 +204,7 @@ UNITED_VIEWS: Final = Views[UnitedView](
 )
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one UnitedDeployment at one instant."""
 
     united: UnitedView

@@ -15,6 +15,7 @@ import orjson
 
 from pykruise.kinds.uniteddeployment.allocation import UNBOUNDED, Mode, Share, has_bounds, scaled
 from pykruise.kinds.uniteddeployment.building import Wanted, pod_template_of
+from pykruise.kinds.uniteddeployment.defaults import with_defaults
 from pykruise.kinds.uniteddeployment.snapshot import given_templates, mode_of, read_spec
 from pykruise.kinds.uniteddeployment.types import Subset, UnitedDeploymentSpec
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -38,13 +39,14 @@ from pykruise.kube.field_errors import (
 from pykruise.kube.field_rules import check_not_negative
 from pykruise.kube.selectors import Selector, SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_label
+from pykruise.plans.stored_values import as_document
 from pykruise.pods.placement_validation import node_term_errors, toleration_errors
 from pykruise.pods.subset_placement import PlacementError
 from pykruise.pods.template_metadata import patch_key_errors, single_pod_errors
 from pykruise.pods.template_validation import template_errors, unknown_field_warnings
 from pykruise.pods.workload_validation import metadata_errors, selector_errors
 
-__all__ = ["errors_of", "warnings_of"]
+__all__ = ["errors_of", "stored_errors", "warnings_of"]
 
 SUBSETS: Final = "spec.topology.subsets"
 
@@ -363,3 +365,15 @@ def _wanted(name: str, template: Document, spec: UnitedDeploymentSpec, subset: S
 
 def _json(value: Any) -> Any:
     return orjson.loads(msgspec.json.encode(value))
+
+
+def stored_errors(spec: UnitedDeploymentSpec) -> list[Cause]:
+    """The same of a spec that is stored already, with defaults for what it leaves out. That replicas of subsets do not
+    add up (`kubectl scale`) is none: what can be done then is the allocation's to say."""
+    doc = as_document(spec)
+    doc = with_defaults(doc, old=doc)
+    found, _ = read_spec(doc["spec"])
+    if found is None:
+        return []
+    history = check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
+    return [*history, *(one for one in errors_of(doc, found) if one.field != SUBSETS)]

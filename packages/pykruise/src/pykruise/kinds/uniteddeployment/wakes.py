@@ -17,9 +17,9 @@ from pykruise.kinds.uniteddeployment.workloads import (
     WORKLOAD_VIEWS,
     SubsetWorkload,
 )
-from pykruise.kube.cache import Change
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
+from pykruise.kube.store import Change
 from pykruise.plans.targets import REPLICA_SET
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after

@@ -5,6 +5,7 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Final
 
 from pykruise.kinds.workloadspread.admission import validating
 from pykruise.kinds.workloadspread.conversion import CONVERSION
@@ -14,17 +15,19 @@ from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.readers import RIGHTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
+from pykruise.kinds.workloadspread.validation import stored_errors
 from pykruise.kinds.workloadspread.versions import version_of_pod
 from pykruise.kinds.workloadspread.view import BY_TARGET, SPREAD_VIEWS, SpreadView
-from pykruise.kube.cache import Change
 from pykruise.kube.crds import Column
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import on
 from pykruise.kube.resources import PODS
+from pykruise.kube.store import Change
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.amounts import EACH, Amount
@@ -131,6 +134,13 @@ def _spreading(namespace: str, kind: GroupKind, name: str, around: Around[Settin
         yield spread.key
 
 
+_STORED: Final = Stored(
+    errors=stored_errors,
+    kept={
+        "spec.subsets[].maxReplicas": "the subset is passed over, and an event names it",
+    },
+)
+
 KIND = Kind(
     resource=WORKLOAD_SPREADS,
     versions=two_versions(WorkloadSpread, WorkloadSpreadV1Alpha1, columns=_COLUMNS),
@@ -143,16 +153,20 @@ KIND = Kind(
         validating=lambda _, lookups: validating(lookups.readers.get("workloadspread")),
         announces=(),
     ),
-    control=Control(
-        name="workloadspread",
-        component="workloadspread-controller",
-        objects=SPREAD_VIEWS,
-        reads=lambda _: (POD_VIEWS, NODE_VIEWS, *TARGET_VIEWS.values()),
-        wakes=_wakes,
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.spread,
-        plan=plan_spread,
-        is_status_shared=True,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="workloadspread",
+            component="workloadspread-controller",
+            objects=SPREAD_VIEWS,
+            reads=lambda _: (POD_VIEWS, NODE_VIEWS, *TARGET_VIEWS.values()),
+            wakes=_wakes,
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.spread,
+            plan=plan_spread,
+            is_status_shared=True,
+        ),
+        _STORED,
     ),
     lends=(on(PODS, "create", "patch"),),
     rights=RIGHTS,

@@ -19,6 +19,7 @@ from pykruise.kinds.workloadspread.status import Computed, computed, normalized
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
+from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.views import PodView
 from pykruise.runtime.actions import delete_object
@@ -35,10 +36,9 @@ def plan_spread(snapshot: Snapshot) -> Plan:
     spread = snapshot.spread
     if spread.is_deleting:
         return Plan()
-    if spread.target is None:
+    if spread.target is None or snapshot.refused:
         problem = spread.problem or "spec.targetRef: names no workload"
-        note = Note(reason="InvalidSpec", message=problem, warning=True, again_after_s=300.0)
-        return Plan(notes=(note,))
+        return refused_plan(snapshot.refused or [problem])
     groups = grouped(snapshot)
     found = computed(snapshot, groups)
     marks = tuple(_marks(snapshot, groups, found))

@@ -7,13 +7,12 @@ Pure. The snapshot carries time and settings, so that the same snapshot always g
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.group_kinds import GroupKind
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import TargetView
 from pykruise.plans.views import NodeView
 from pykruise.pods.names import short_hash
@@ -22,7 +21,7 @@ from pykruise.pods.views import PodView
 __all__ = ["Snapshot", "latest_version"]
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one WorkloadSpread at one instant."""
 
     spread: SpreadView

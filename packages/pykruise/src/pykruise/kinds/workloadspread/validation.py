@@ -26,10 +26,10 @@ from pykruise.pods.placement_validation import (
     preferred_terms_errors,
     toleration_errors,
 )
-from pykruise.pods.white_list import WhiteList
+from pykruise.pods.white_list import Listed, WhiteList
 from pykruise.pods.workload_validation import label_selector_errors
 
-__all__ = ["Surroundings", "errors_of"]
+__all__ = ["Surroundings", "errors_of", "stored_errors"]
 
 TARGET: Final = "spec.targetRef"
 WINDOW_S: Final = 295
@@ -210,3 +210,14 @@ def _filter_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     if spec.target_filter is not None:
         selector = msgspec.to_builtins(spec.target_filter.selector)
         yield from label_selector_errors(selector, "spec.targetFilter")
+
+
+def stored_errors(spec: WorkloadSpreadSpec) -> list[Cause]:
+    """The same of a spec that is stored already, for itself alone: whether its target may be spread, and whether its
+    patches fit, depends on others."""
+    target = target_of(spec)
+    listed = (Listed(target=target[0]),) if target is not None else ()
+    alone = msgspec.structs.replace(
+        spec, subsets=[msgspec.structs.replace(one, patch=None) for one in spec.subsets]
+    )
+    return errors_of(alone, Surroundings(white_list=WhiteList(workloads=listed)))

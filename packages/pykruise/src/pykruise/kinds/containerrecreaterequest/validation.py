@@ -1,0 +1,43 @@
+"""Errors of a ContainerRecreateRequest for itself alone, all at once, each with its field.
+
+spec ──▶ errors_of() ──▶ field errors
+
+Pure. Errors that depend on its pod: admission.py.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykruise.kinds.containerrecreaterequest.types import ContainerRecreateRequestSpec
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import invalid, required
+from pykruise.kube.field_rules import check_not_negative, check_one_of, check_segment
+
+__all__ = ["errors_of"]
+
+LEAST_DEADLINE_S: Final = 3
+POLICIES: Final = ("Fail", "Ignore")
+
+
+def errors_of(spec: ContainerRecreateRequestSpec) -> Iterator[Cause]:
+    """All field errors of the request, whichever pod it is for."""
+    if not spec.pod_name:
+        yield required("spec.podName")
+    yield from check_segment(spec.pod_name, "spec.podName")
+    if not spec.containers:
+        yield required("spec.containers")
+    deadline = spec.active_deadline_seconds
+    if deadline is not None and deadline < LEAST_DEADLINE_S:
+        yield invalid("spec.activeDeadlineSeconds", deadline, f"must be {LEAST_DEADLINE_S} or more")
+    yield from check_not_negative(spec.ttl_seconds_after_finished, "spec.ttlSecondsAfterFinished")
+    if (strategy := spec.strategy) is not None:
+        path = "spec.strategy"
+        yield from check_not_negative(
+            strategy.termination_grace_period_seconds, f"{path}.terminationGracePeriodSeconds"
+        )
+        yield from check_not_negative(
+            strategy.unready_grace_period_seconds, f"{path}.unreadyGracePeriodSeconds"
+        )
+        yield from check_not_negative(strategy.min_started_seconds, f"{path}.minStartedSeconds")
+        if strategy.failure_policy:
+            yield from check_one_of(strategy.failure_policy, f"{path}.failurePolicy", POLICIES)

@@ -1,0 +1,152 @@
+"""A stored value that admission would have refused touches nothing, and is reported by its field, in every kind.
+
+Objects are stored while webhooks are off, by an older version, and by `kubectl scale`. An example of each kind lives in
+a cluster; then its plan is made with one field of its spec after another set to a value that the reviews of a creation
+refuse (support/refused_values.py).
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pytest
+
+from pykruise.cli.insight.known import known_kinds
+from pykruise.kube.admission import ReviewRule
+from pykruise.plans.kind import Kind
+from pykruise.runtime.actions import Patch
+from pykruise.runtime.plan import Plan
+from pykruise.sandbox.virtual_time import VirtualLoop
+from support.refused_values import Spoilt, refused_fields, spoilt_specs
+from support.sources import ROOT
+from support.stored_worlds import World, stored_world
+from support.wrong_objects import Cluster, rules_around
+from support.wrong_values import Whole, objects
+
+REVIEWED: Final = {
+    one.name: one for one in known_kinds() if one.reviews.validating is not None or one.reviews.mutating
+}
+"""Kinds whose specs anything is refused of."""
+
+RELATIVE: Final[Mapping[str, Mapping[str, str]]] = {
+    "sidecarset": {"spec.injectionStrategy.revision": "which revisions there are is asked at each injection"},
+    "workloadspread": {"spec.targetRef": "which kinds may be spread is on a white list"},
+}
+"""Fields that a review judges by other objects, which may come and go: what is stored may be right."""
+
+MADE_BY_OTHERS: Final = ("nodeimage", "persistentpodstate")
+"""Their own controllers make them: there is no world without."""
+
+LET_GO: Final = ("containerrecreaterequest",)
+"""What is over is let go in any case: its pod would stay out of service."""
+
+SETTLED: Final = [name for name in REVIEWED if name not in LET_GO]
+FRESH: Final = [name for name in REVIEWED if name not in MADE_BY_OTHERS]
+ALL_MEANT: Final = ("ephemeraljob",)
+"""Each value of theirs that is refused keeps its meaning."""
+
+MENDED: Final = ("persistentpodstate",)
+"""Its own spec is put right, since a workload's annotations say what it should be."""
+
+IDLE: Final = {"advancedcronjob", "containerrecreaterequest", "workloadspread"}
+"""Kinds whose example asks for nothing at that moment: for them only the report is proved."""
+
+
+def whole_of(kind: Kind) -> Whole:
+    return next(one for one in objects().values() if one.is_stored and one.resource == kind.resource)
+
+
+def rules_of(kind: Kind) -> Sequence[ReviewRule]:
+    plural = kind.resource.plural
+    return [one for one in rules_around(Cluster()) if any(plural in rule.resources for rule in one.rules)]
+
+
+def writes_of(plan: Plan, kind: Kind) -> Iterator[str]:
+    """Everything but the object's own status."""
+    for step in plan.steps:
+        action = step.action
+        is_own = action.resource.kind == kind.resource.kind
+        is_harmless = (
+            action.subresource == "status" or kind.name in MENDED if isinstance(action, Patch) else False
+        )
+        if not (is_own and is_harmless):
+            yield f"{type(action).__name__} {action.resource.kind} {action.key.name}"
+
+
+def reports_of(plan: Plan) -> Iterator[str]:
+    yield from (note.message for note in plan.notes)
+    yield from (one.get("message", "") for one in (plan.status or {}).get("conditions") or ())
+
+
+def is_left_to_its_meaning(kind: Kind, field: str) -> bool:
+    relative = RELATIVE.get(kind.name, {})
+    return (kind.stored is not None and kind.stored.is_kept(field)) or any(
+        field == one or field.startswith(f"{one}.") for one in relative
+    )
+
+
+def problem_of(kind: Kind, spoilt: Spoilt, fields: Sequence[str], plan: Plan | None) -> str:
+    """What is wrong with a plan of a document that is refused for these fields; empty: nothing."""
+    if plan is None:
+        return ""
+    if writes := list(writes_of(plan, kind)):
+        return f"{spoilt.field} is {spoilt.value!r}: {', '.join(writes[:3])}"
+    named = {spoilt.field, *(one.partition(",")[0] for one in fields)}
+    if not any(field in text for field in named for text in reports_of(plan)):
+        return f"{spoilt.field} is {spoilt.value!r}: not reported"
+    return ""
+
+
+async def problems_in(world: World) -> list[str]:
+    kind, rules = world.kind, rules_of(world.kind)
+    assert refused_fields(rules, kind.resource, world.document) == ()
+    found = []
+    for spoilt in spoilt_specs(whole_of(kind), world.document):
+        fields = refused_fields(rules, kind.resource, spoilt.document)
+        if not fields or all(is_left_to_its_meaning(kind, field) for field in fields):
+            continue
+        found.append(problem_of(kind, spoilt, fields, await world.plan_of(spoilt.document)))
+    assert found or kind.name in ALL_MEANT, "nothing was refused"
+    return [one for one in found if one]
+
+
+def played(kind: Kind, *, is_settled: bool) -> tuple[list[str], Plan | None]:
+    """All problems, and the plan of the example as it is."""
+
+    async def play() -> tuple[list[str], Plan | None]:
+        async with stored_world(kind, is_settled=is_settled) as world:
+            return await problems_in(world), await world.plan_of(world.document)
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(play())
+
+
+@pytest.mark.parametrize("name", FRESH)
+def test_a_value_that_admission_refuses_makes_nothing(name: str) -> None:
+    problems, plan = played(REVIEWED[name], is_settled=False)
+    assert problems == []
+    # The example itself has something to be made, or the above would prove nothing.
+    assert plan is not None
+    assert bool(list(writes_of(plan, REVIEWED[name]))) is (name not in IDLE)
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_a_value_that_admission_refuses_changes_nothing(name: str) -> None:
+    problems, _ = played(REVIEWED[name], is_settled=True)
+    assert problems == []
+
+
+def test_every_kind_with_reviews_says_how_it_judges_what_is_stored() -> None:
+    assert [name for name, kind in REVIEWED.items() if kind.stored is None] == []
+
+
+def test_the_values_that_keep_a_meaning_are_documented() -> None:
+    text = (ROOT / "docs" / "admission.md").read_text("utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    missing = [
+        f"{kind.resource.kind} {field}: {why}"
+        for kind in REVIEWED.values()
+        for field, why in (kind.stored.kept if kind.stored is not None else {}).items()
+        if not any(kind.resource.kind in row and f"`{field}`" in row and why in row for row in rows)
+    ]
+    assert missing == []

@@ -1,0 +1,106 @@
+"""Documents with one value of their spec that a schema lets pass and admission refuses, of every kind.
+
+a CRD's schema + a valid document ──▶ spoilt_specs() ──▶ the document with another value at one field
+reviewers ──▶ refused_fields() ──▶ the fields that the reviews of a creation name
+
+Pure. A schema decides types and enums before a webhook is asked, so values have the field's own type. What a schema
+leaves open (templates, containers, patches) is left alone.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.admission import ReviewRule
+from pykruise.kube.documents import get_path
+from pykruise.kube.resources import Resource
+from support.reviews import after_both
+from support.wrong_values import Document, Path, Whole
+
+__all__ = ["Spoilt", "refused_fields", "spoilt_specs"]
+
+UNREADABLE: Final = {"matchExpressions": [{"key": "a", "operator": "WAT"}]}
+SELECTORS: Final[Sequence[Any]] = ({}, UNREADABLE, {"matchLabels": {"a b": "c"}})
+INTEGERS: Final = (-1, -(2**31), 0, 2**31 - 1)
+AMOUNTS: Final = (-1, 0, "-1%", "x", "5", "101%", "")
+TEXTS: Final = ("WAT", "", "é☃", "-1")
+LISTS: Final[Sequence[Any]] = ([],)
+
+
+class Spoilt(msgspec.Struct, frozen=True):
+    """A document, and what was put where."""
+
+    path: Path
+    value: Any
+    document: Document
+
+    @property
+    def field(self) -> str:
+        """As messages name it."""
+        return re.sub(r"\.(\d+)", r"[\1]", ".".join(map(str, self.path)))
+
+
+def spoilt_specs(whole: Whole, base: Document) -> Iterator[Spoilt]:
+    """`base` with each value at each field of the spec. A list or an object that `base` does not have is taken from the
+    document with every field."""
+    for path, schema in _fields(whole.schema["properties"]["spec"], ("spec",)):
+        for value in _values(schema):
+            if value != get_path(base, *path):
+                yield Spoilt(path, value, _with(base, whole.document, path, value))
+
+
+def refused_fields(rules: Sequence[ReviewRule], resource: Resource, document: Document) -> Sequence[str]:
+    """Fields that the reviews of a creation refuse the document for; none: they allow it."""
+    refusal = after_both(rules, resource, document).refusal
+    if refusal is None:
+        return ()
+    causes = tuple(
+        one.field for one in (refusal.details.causes if refusal.details else ()) or () if one.field
+    )
+    return causes or (refusal.message,)
+
+
+def _fields(schema: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Every field below: of a list its first item for all, of a map the key that full documents have."""
+    if "additionalProperties" in schema:
+        yield from _fields(schema["additionalProperties"], (*path, "key-0"))
+    for name, sub in (schema.get("properties") or {}).items():
+        if sub.get("x-kubernetes-preserve-unknown-fields"):
+            continue
+        place = (*path, name)
+        yield place, sub
+        if "items" in sub:
+            yield (*place, 0), sub["items"]
+            yield from _fields(sub["items"], (*place, 0))
+        else:
+            yield from _fields(sub, place)
+
+
+def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
+    if schema.get("x-kubernetes-int-or-string"):
+        return AMOUNTS
+    match schema.get("type"):
+        case "integer":
+            least, most = schema.get("minimum", -(2**31)), schema.get("maximum", 2**31)
+            return [one for one in INTEGERS if least <= one <= most]
+        case "string":
+            return [one for one in TEXTS if one in (schema.get("enum") or TEXTS)]
+        case "object" if "matchExpressions" in (schema.get("properties") or {}):
+            return SELECTORS
+        case "array":
+            return LISTS
+    return ()
+
+
+def _with(base: Any, whole: Any, path: Path, value: Any) -> Any:
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    if isinstance(step, int):
+        items = list(base) if base else list(whole)
+        items[step] = _with(items[step], whole[step], rest, value)
+        return items
+    below = (whole or {}).get(step) if isinstance(whole, Mapping) else None
+    return {**(base or {}), step: _with((base or {}).get(step), below, rest, value)}

@@ -1,0 +1,118 @@
+"""A cluster in which one kind's example lives, to plan documents of it that were never applied.
+
+example files of the kind ──▶ stored_world() ──▶ World: the example as it is stored ──▶ plan_of(document) ──▶ Plan
+
+Two worlds of a kind matter: a fresh one, where all other kinds' controllers have run and its own has not, so that
+everything is still to be made; and a settled one, where the next plan changes what is there.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import orjson
+import yaml
+
+from pykruise.cli.insight.known import is_of
+from pykruise.cli.insight.look import Sight, look_at
+from pykruise.kinds import kinds, named
+from pykruise.kube.resources import DEPLOYMENTS, NAMESPACES, Resource
+from pykruise.manager.settings import Settings
+from pykruise.plans.kind import Kind
+from pykruise.runtime.plan import Plan
+from support.busy_keys import ALL_GATES, BusyPlace, busy_cluster
+from support.paper import START
+from support.sources import ROOT
+from support.wrong_values import Document
+
+__all__ = ["World", "stored_world"]
+
+SETTLE_S: Final = 60.0
+FILES: Final = {"nodeimage": "imagepulljob.yaml", "persistentpodstate": "persistentpodstate.yaml"}
+"""Examples of kinds whose objects controllers make."""
+IMAGES: Final = ("nginx:1.27", "nginx:1.25", "busybox:1.36", "fluent-bit:3.1", "postgres:17", "redis:7.4")
+
+
+class World:
+    """A cluster that stands still but for its clock, and the kind's example in it."""
+
+    def __init__(self, place: BusyPlace, kind: Kind, document: Document) -> None:
+        self._place = place
+        self.kind = kind
+        self.document = document
+        """As it is stored."""
+
+    async def plan_of(self, document: Document) -> Plan | None:
+        """What its manager would do if this were stored; None: there is nothing to decide."""
+        sight = await self.sight_of(document)
+        return None if sight.snapshot is None else sight.plan()
+
+    async def sight_of(self, document: Document) -> Sight:
+        """All that its plan would be made of."""
+        return await look_at(
+            self._place.client,
+            self.kind,
+            document,
+            now=START + asyncio.get_running_loop().time() + 3600,
+            settings=Settings(gates=ALL_GATES),
+        )
+
+
+@asynccontextmanager
+async def stored_world(kind: Kind, *, is_settled: bool) -> AsyncIterator[World]:
+    """The example's world. `is_settled`: whether the kind's own controller has run, too; the document then has other
+    images than its pods."""
+    others = [one for one in kinds() if is_settled or one.name != kind.name]
+    async with busy_cluster(reviewed=True, kinds=others) as place:
+        team = {"metadata": {"name": "team", "labels": {"example.com/team": "a"}}}
+        await place.create(NAMESPACES, team)
+        own: list[str] = []
+        for document in _examples(kind):
+            resource = _resource_of(document)
+            stored = await place.create(resource, document)
+            if is_of(kind, document):
+                own.append(stored["metadata"]["name"])
+            await asyncio.sleep(SETTLE_S / 4)
+        await asyncio.sleep(SETTLE_S)
+        document = await _stored(place, kind, own)
+        yield World(place, kind, _with_other_images(document) if is_settled else document)
+
+
+async def _stored(place: BusyPlace, kind: Kind, own: Sequence[str]) -> Document:
+    """The example, or the first object that a controller has made for it."""
+    name = own[0] if own else (await place.names(kind.resource))[0]
+    return await place.get(kind.resource, name)
+
+
+def _examples(kind: Kind) -> Sequence[Document]:
+    """The documents of the first example with one of the kind: what it is about comes first."""
+    names = [
+        FILES.get(kind.name, f"{kind.name}.yaml"),
+        *sorted(one.name for one in (ROOT / "examples").glob("*.yaml")),
+    ]
+    for name in names:
+        path = ROOT / "examples" / name
+        if not path.exists():
+            continue
+        documents = [one for one in yaml.safe_load_all(path.read_text("utf-8")) if one]
+        if kind.name in FILES or any(is_of(kind, one) for one in documents):
+            return sorted(documents, key=lambda one: is_of(kind, one))
+    raise AssertionError(f"no example has a {kind.resource.kind}")
+
+
+def _resource_of(document: Document) -> Resource:
+    if document["kind"] == "Deployment":
+        return DEPLOYMENTS
+    found = named(document["kind"]).resource
+    assert document["apiVersion"] == found.api_version, document
+    return found
+
+
+def _with_other_images(document: Document) -> Document:
+    text = orjson.dumps(document["spec"]).decode()
+    for image in IMAGES:
+        text = text.replace(f'"{image}"', f'"{image}-next"')
+    found: dict[str, Any] = {**document, "spec": orjson.loads(text)}
+    found["metadata"] = {**document["metadata"], "generation": document["metadata"]["generation"] + 1}
+    return found

@@ -1,0 +1,132 @@
+"""All webhooks around one stored object, and the views that caches make of objects, for documents that may be wrong.
+
+Whole + document ──▶ Cluster ──▶ rules_around() ──▶ every review, which reads that object
+document ──▶ view_of() ──▶ the view, with its indexes
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import orjson
+
+from pykruise.admission.reviewers import reviewers
+from pykruise.admission.settings import AdmissionSettings
+from pykruise.kinds import kinds
+from pykruise.kinds.gates import GATES, Gates
+from pykruise.kinds.podunavailablebudget.spending import Budgeting
+from pykruise.kinds.workloadspread.assignment import Spreading
+from pykruise.kube.admission import ReviewRule
+from pykruise.kube.ids import Key
+from pykruise.plans.review import Lookups
+from pykruise.pods.white_list import WhiteList
+from support.wrong_values import LABELS, Document, Whole, pod
+
+__all__ = ["NOW", "Cluster", "rules_around", "view_of", "views"]
+
+NOW: Final = 1_800_000_000.0
+SETTINGS: Final = AdmissionSettings(
+    gates=Gates.of(**dict.fromkeys(GATES, True)),
+    deletion_protection=True,
+    crd_cascading=True,
+    enhanced_liveness=True,
+)
+
+
+class Cluster:
+    """What webhooks read, where one object is stored. Whatever else is asked for is not there."""
+
+    def __init__(self, whole: Whole | None = None, document: Document | None = None) -> None:
+        self._kind = whole.resource.kind if whole is not None else ""
+        self._document = document
+
+    def views(self, kind: str) -> list[Any]:
+        if kind != self._kind or self._document is None:
+            return []
+        return [view_of(kind, self._document)]
+
+    async def sidecar_sets(self) -> list[Any]:
+        return self.views("SidecarSet")
+
+    async def spreads(self, namespace: str) -> list[Any]:
+        return self.views("WorkloadSpread")
+
+    async def states(self, namespace: str) -> list[Any]:
+        return self.views("PersistentPodState")
+
+    async def in_namespace(self, namespace: str) -> list[Any]:
+        return self.views("PodUnavailableBudget")
+
+    async def fresh(self, key: Key) -> Any:
+        return next(iter([*self.views("WorkloadSpread"), *self.views("PodUnavailableBudget")]), None)
+
+    async def write(self, view: Any, changes: Any) -> Any:
+        return view
+
+    async def is_supported(self, kind: Any) -> bool:
+        return True
+
+    async def namespace_labels(self, name: str) -> Mapping[str, str]:
+        return LABELS
+
+    async def revisions(self, name: str) -> list[Any]:
+        return []
+
+    async def replicas(self, view: Any) -> int:
+        return 4
+
+    async def pod(self, namespace: str, name: str) -> Document:
+        return pod().document
+
+    async def read(self, kind: Any, namespace: str, name: str, **_: Any) -> Document | None:
+        return self._document
+
+    async def _nothing(self, *_: Any, **__: Any) -> None:
+        return None
+
+    newest = fresh
+    patch_status = write
+
+    async def white_list(self) -> WhiteList:
+        return WhiteList()
+
+    above = target = whitelist = _nothing
+
+
+class _Markers:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def in_namespace(self, namespace: str) -> list[Any]:
+        return self._cluster.views("PodProbeMarker")
+
+
+@cache
+def views() -> Mapping[str, Any]:
+    """By kind."""
+    return {one.resource.kind: one.control.objects for one in kinds() if one.control is not None}
+
+
+def view_of(kind: str, document: Document) -> Any:
+    """As caches keep it, and as it is looked up."""
+    found = views()[kind]
+    view = found.project(orjson.dumps(document))
+    for entries in found.indexes.values():
+        list(entries(view))
+    return view
+
+
+def rules_around(cluster: Any) -> Sequence[ReviewRule]:
+    """All webhooks, where this is stored."""
+    spreading = Spreading(cluster, clock=lambda: NOW, rng=random.Random(1))
+    budgeting = Budgeting(cluster, clock=lambda: NOW, rng=random.Random(1))
+    readers = {"sidecarset": cluster, "persistentpodstate": cluster, "podprobemarker": _Markers(cluster)}
+    return reviewers(
+        SETTINGS,
+        lookups=Lookups(readers=readers),
+        spreading=spreading,
+        budgeting=budgeting,
+        rng=random.Random(1),
+        clock=lambda: NOW,
+    )
