@@ -272,6 +272,11 @@ MINORS: Final = (
         r"^body\.(message|details|reason)$",
         case="conversion",
     ),
+    MinorsDiffer(
+        "A change that cannot be converted to the version of an owner keeps all owners.",
+        r".",
+        case="owners in a version",
+    ),
     MinorsDiffer("maxUnavailable of a StatefulSet has a default.", r"rollingUpdate\.maxUnavailable$"),
     MinorsDiffer("Endpoints are deprecated, which a warning says.", r"^headers(\.warning)?$"),
     MinorsDiffer("Services may have names that begin with a digit.", r".", case="names must be names"),

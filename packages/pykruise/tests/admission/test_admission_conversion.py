@@ -1,10 +1,12 @@
 """Conversion reviews, as an API server sends them."""
 
+from itertools import chain, combinations
 from typing import Any
 
 import pytest
 
 from pykruise.admission import conversion
+from pykruise.kinds import conversions
 from pykruise.kube.documents import MOST_BYTES, decode, encode
 
 OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
@@ -129,3 +131,30 @@ def test_of_many_objects_that_cannot_be_converted_the_first_are_named() -> None:
     message = review(request(*[7] * 1000))["response"]["result"]["message"]
     assert "object 15" in message
     assert "object 16" not in message
+
+
+KINDS = sorted(conversions())
+PARTS = ("metadata", "spec", "status")
+
+
+@pytest.mark.parametrize("key", KINDS, ids=lambda key: key[1])
+def test_an_object_of_which_an_apply_left_parts_out_is_answered_with_metadata(key: tuple[str, str]) -> None:
+    """Helm, Argo CD and Flux could not apply a manifest in its newer version: in a server-side apply, API servers ask
+    for objects without what the applier let go, and refuse an answer without metadata.
+    """
+    conversion_of = conversions()[key]
+    for here, there in (conversion_of.versions, conversion_of.versions[::-1]):
+        whole = {
+            "apiVersion": f"{key[0]}/{here}",
+            "kind": key[1],
+            "metadata": {"labels": {"a": "b"}},
+            "spec": None,
+            "status": {"observedGeneration": 1},
+        }
+        for kept in chain.from_iterable(combinations(PARTS, count) for count in range(len(PARTS) + 1)):
+            doc = {field: value for field, value in whole.items() if field in ("apiVersion", "kind", *kept)}
+            response = review(request(doc, to=f"{key[0]}/{there}"))["response"]
+            assert response["result"] == {"status": "Success"}, (kept, response)
+            (found,) = response["convertedObjects"]
+            assert found["metadata"] == doc.get("metadata", {})
+            assert found["apiVersion"] == f"{key[0]}/{there}"

@@ -118,14 +118,19 @@ def _answer(version: str, uid: str, result: Document) -> bytes:
 
 
 def _converted(each: Any, wanted: str, table: Conversions) -> Document:
-    """A list that was sent as one object is converted item by item."""
+    """A list that was sent as one object is converted item by item.
+
+    The answer always has metadata, which API servers require: in a server-side apply they ask for objects of which
+    they have left out what an applier let go, and that may be all of the metadata.
+    """
     if not isinstance(each, dict):
         raise ConversionError("it is no object")
     kind, items = each.get("kind"), each.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         converted = [_converted(item, wanted, table) for item in items]
         return {**each, "apiVersion": wanted, "items": converted}
-    return convert(each, wanted, table)
+    found = convert(each, wanted, table)
+    return found if isinstance(found.get("metadata"), dict) else {**found, "metadata": {}}
 
 
 def _name(each: Document) -> str:

@@ -1,6 +1,6 @@
 """Server-side apply: PATCH with a document of what the applier wants, and nothing else.
 
-Call ──▶ apply() ──▶ managed.applied() ──▶ writes.create_document() or writes.modify() ──▶ Answer
+Call ──▶ apply() ──▶ Ownership.of_apply() ──▶ writes.create_document() or writes.modify() ──▶ Answer
 
 Rules: apiserver's `applyPatcher` and apimachinery's `managedfields`.
 """
@@ -11,25 +11,24 @@ from typing import Final
 import orjson
 
 from pykruise.kube import field_errors as causes
-from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.clock import Instant
 from pykruise.kube.documents import LAST_APPLIED, Document, canonical, deep_copy
 from pykruise.kube.errors import Cause, Status, StatusDetails
 from pykruise.sandbox.apiserver import decoding, writes
-from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options, flag
+from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.managed import managers
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, difference
 from pykruise.sandbox.apiserver.managed.managers import (
-    APPLY,
     Applied,
     ConflictsError,
     InvalidError,
+    UnconvertibleError,
     conflict_message,
 )
 from pykruise.sandbox.apiserver.managed.shapes import Shape
 from pykruise.sandbox.apiserver.managed.values import compare, fields_in
 from pykruise.sandbox.apiserver.negotiation import BODY_LIMIT, parse_yaml
-from pykruise.sandbox.apiserver.ownership import manager_of
 from pykruise.sandbox.apiserver.statuses import (
     Refusal,
     bad_request,
@@ -54,14 +53,14 @@ async def apply(core: Core, call: Call) -> Answer:
         return await _create(core, call, config)
     outcome: dict[str, bytes] = {}
 
-    def change(live: Document, stored: Stored) -> Document:
+    async def change(live: Document, stored: Stored) -> Document:
         wanted = _wanted(call, config)
-        found = _applied(core, call, live, wanted, stored.managed)
+        found = await _applied(core, call, live, wanted, stored)
         outcome["managed"] = found.kept
-        doc, _ = _typed(call, found.document)
+        doc = _typed(call, found.document)
         return _kept_for_client_side(call, live, config, doc)
 
-    def tracks(call: Call, stored: Stored, old: Document, new: Document, now: Instant) -> bytes:
+    async def tracks(call: Call, stored: Stored, old: Document, new: Document, now: Instant) -> bytes:
         new["metadata"].pop("managedFields", None)
         return outcome["managed"]
 
@@ -74,9 +73,8 @@ async def _create(core: Core, call: Call, config: Document) -> Answer:
         raise not_found(entry.resource, call.name)
     writes.check_may_create(core, call)
     wanted = _wanted(call, config)
-    kind = core.ownership.kind(entry)
-    found = _applied(core, call, kind.empty, wanted, b"")
-    doc, _ = _typed(call, {**found.document, "apiVersion": entry.api_version, "kind": entry.resource.kind})
+    found = await _applied(core, call, core.ownership.kind(entry).empty, wanted, None)
+    doc = _typed(call, {**found.document, "apiVersion": entry.api_version, "kind": entry.resource.kind})
     meta = doc["metadata"]
     if uid := meta.get("uid"):
         text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -125,22 +123,13 @@ def _wanted(call: Call, config: Document) -> Document:
     return wanted
 
 
-def _applied(core: Core, call: Call, live: Document, config: Document, kept: bytes) -> Applied:
+async def _applied(
+    core: Core, call: Call, live: Document, config: Document, stored: Stored | None
+) -> Applied:
     """What the apply makes of the live object. Raises Refusal: 409 for conflicts."""
-    kind = core.ownership.kind(call.entry)
+    allowed = _from_client_side(call, live, core.ownership.kind(call.entry).shape)
     try:
-        return managers.applied(
-            kept,
-            live,
-            config,
-            kind.shape,
-            empty=kind.empty,
-            who=manager_of(call, APPLY),
-            now=format_time(core.clock()),
-            force=flag(call.query, "force"),
-            ignored=kind.ignored(call.subresource),
-            allowed=_from_client_side(call, live, kind.shape),
-        )
+        return await core.ownership.of_apply(call, stored, live, config, core.clock(), allowed=allowed)
     except InvalidError as err:
         meta = config.get("metadata")
         meta = meta if isinstance(meta, Mapping) else {}
@@ -148,6 +137,8 @@ def _applied(core: Core, call: Call, live: Document, config: Document, kept: byt
         gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
         where = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"
         raise unclassified_error(f"failed to create typed patch object ({where}; {gvk}): {err}") from err
+    except UnconvertibleError as err:
+        raise unclassified_error(str(err)) from err
     except ConflictsError as err:
         raise _conflict(err.conflicts) from err
 
@@ -183,9 +174,9 @@ def _kept_for_client_side(call: Call, live: Document, config: Document, doc: Doc
     return doc
 
 
-def _typed(call: Call, doc: Document) -> tuple[Document, list[str]]:
+def _typed(call: Call, doc: Document) -> Document:
     try:
-        return decoding.typed(call.entry, doc)
+        return decoding.typed(call.entry, doc)[0]
     except ValueError as err:
         raise unclassified_error(f"failed to convert merged object to last applied version: {err}") from err
 

@@ -122,6 +122,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Field paths that field selectors know besides metadata.name and metadata.namespace."""
     converter: "Converter | None" = None
     """How stored documents become this version and back; None: only their apiVersion differs."""
+    served: bool = True
+    """Whether clients reach it. A version of a CRD that is not served can still be converted to and from."""
     terminating: bool = False
     """Whether its CRD is being deleted: nothing new may be created."""
     facts: tuple[str, ...] = ()
@@ -151,6 +153,7 @@ class Catalog:
 
     def __init__(self, entries: Iterable[CatalogEntry] = ()) -> None:
         self._entries: dict[tuple[str, str, str], CatalogEntry] = {}
+        self._versions: dict[str, dict[str, CatalogEntry]] = {}
         self.revision = 0
         self.install(entries)
 
@@ -169,6 +172,10 @@ class Catalog:
     def of_shelf(self, shelf: str) -> CatalogEntry | None:
         """Any one entry whose objects are on this shelf."""
         return next((entry for entry in self._entries.values() if entry.shelf == shelf), None)
+
+    def versions_of(self, shelf: str) -> Mapping[str, CatalogEntry]:
+        """The versions, served or not, of the objects on this shelf, by apiVersion."""
+        return self._versions.get(shelf, {})
 
     def serves(self, group: str, version: str) -> bool:
         """Whether this group-version has any resource."""
@@ -190,15 +197,22 @@ class Catalog:
         return tuple(entry for key, entry in self._entries.items() if key[:2] == (group, version))
 
     def install(self, entries: Iterable[CatalogEntry]) -> None:
-        """Serve these; entries of the same group, version and plural are replaced."""
+        """Know these, and serve those that are served; entries of the same group, version and plural are replaced."""
         for entry in entries:
             resource = entry.resource
-            self._entries[(resource.group, resource.version, resource.plural)] = entry
+            self._versions.setdefault(entry.shelf, {})[entry.api_version] = entry
+            if entry.served:
+                self._entries[(resource.group, resource.version, resource.plural)] = entry
         self.revision += 1
 
     def remove(self, crd: str) -> None:
         """Serve nothing of this CRD any more."""
         self._entries = {key: entry for key, entry in self._entries.items() if entry.crd != crd}
+        self._versions = {
+            shelf: kept
+            for shelf, entries in self._versions.items()
+            if (kept := {version: entry for version, entry in entries.items() if entry.crd != crd})
+        }
         self.revision += 1
 
 

@@ -66,7 +66,7 @@ class Core:
         self.admission = admission
         self.clock = clock
         self.rng = rng
-        self.ownership = Ownership(tracks=tracks_fields)
+        self.ownership = Ownership(catalog, tracks=tracks_fields)
         self.service_accounts = service_accounts
         """Whether pods get the service account of their namespace, and a volume with its token."""
         self._listeners: dict[str, list[Listener]] = {}
@@ -124,9 +124,11 @@ class Core:
         raw = await self.show(call.entry, stored.raw)
         return self.ownership.show(call.entry, raw, stored) if call.shows_managed else raw
 
-    def preview(self, call: Call, doc: Document, managed: bytes) -> bytes:
-        """A document that is not stored, as the call wants to see it."""
-        return encode_object(self.ownership.added(call.entry, doc, managed) if call.shows_managed else doc)
+    def preview(self, call: Call, doc: Document, managed: bytes, *, stored: Stored | None = None) -> bytes:
+        """A document that is not stored, as the call wants to see it. `stored`: the object that it would change."""
+        if call.shows_managed:
+            doc = self.ownership.added(call.entry, doc, managed, stored=stored)
+        return encode_object(doc)
 
     async def for_storage(self, entry: CatalogEntry, doc: Document) -> Document:
         """A document of the entry's version as it is to be stored."""

@@ -135,7 +135,7 @@ class CustomStrategy:
 
 @lru_cache(maxsize=32)
 def read_crd(raw: bytes) -> tuple[Document, tuple[CatalogEntry, ...]]:
-    """A stored CRD and, once it is established, an entry for each version that it serves, the preferred one first. How
+    """A stored CRD and, once it is established, an entry for each of its versions, the preferred one first. How
     its objects are converted is not in them.
 
     Definitions are large, and servers of one process often begin with the same ones: what is returned is not changed.
@@ -150,9 +150,8 @@ def _entries_of(crd: Mapping[str, Any]) -> tuple[CatalogEntry, ...]:
         return ()
     spec = crd["spec"]
     storage = next(version["name"] for version in spec["versions"] if version.get("storage"))
-    served = [version for version in spec["versions"] if version.get("served")]
-    served.sort(key=lambda version: version_priority(version["name"]), reverse=True)
-    return tuple(_entry(crd, version, storage) for version in served)
+    versions = sorted(spec["versions"], key=lambda version: version_priority(version["name"]), reverse=True)
+    return tuple(_entry(crd, version, storage) for version in versions)
 
 
 def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> CatalogEntry:
@@ -203,6 +202,7 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
         unconditional_update=False,
         selectable=selectable,
         facts=selectable,
+        served=bool(version.get("served")),
         terminating=bool(crd["metadata"].get("deletionTimestamp")),
         deprecated=bool(version.get("deprecated")),
         deprecation_warning=warning,

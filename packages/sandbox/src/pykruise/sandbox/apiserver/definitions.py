@@ -74,11 +74,15 @@ class Definitions:
             "spec": {"group": doc["spec"].get("group")},
             "status": {"acceptedNames": accepted},
         }
-        served = {entry.resource.version for entry in entries}
-        if {entry.resource.version for entry in self._core.catalog.of_crd(name)} - served:
-            self._core.catalog.remove(name)
-        self._core.catalog.install(entries)
-        for shelf in {entry.shelf for entry in entries} - self._shelves:
+        catalog = self._core.catalog
+        served = {entry.resource.version for entry in entries if entry.served}
+        shelves = {entry.shelf for entry in entries}
+        known = {version for shelf in shelves for version in catalog.versions_of(shelf)}
+        is_less_served = {entry.resource.version for entry in catalog.of_crd(name)} - served
+        if is_less_served or known - {entry.api_version for entry in entries}:
+            catalog.remove(name)
+        catalog.install(entries)
+        for shelf in shelves - self._shelves:
             self._shelves.add(shelf)
             self._core.on_change(shelf, self._custom_resource_changed)
 

@@ -7,7 +7,7 @@ Updates read, change and write without letting anyone in between; where admissio
 again, and start over when the object has changed meanwhile.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from pykruise.kube.admission import AdmissionRequest
@@ -54,13 +54,13 @@ __all__ = [
 _NAME_ATTEMPTS: Final = 8
 _CONFLICT_ATTEMPTS: Final = 5
 
-Change = Callable[[Document, Stored], Document]
+Change = Callable[[Document, Stored], Document | Awaitable[Document]]
 """Makes the wanted object of a fresh document of the present one, which it may use up, and what is stored.
 
 Called again when the object changed meanwhile.
 """
 
-Tracks = Callable[[Call, Stored, Document, Document, Instant], bytes]
+Tracks = Callable[[Call, Stored, Document, Document, Instant], Awaitable[bytes]]
 """Who owns what after a change: the call, what is stored, the old document and the new one, the time."""
 
 
@@ -256,7 +256,7 @@ async def patch(core: Core, call: Call) -> Answer:
 
     def patched(doc: Document, stored: Stored) -> Document:
         if touches_managed:
-            doc = core.ownership.added(call.entry, doc, stored.managed)
+            doc = core.ownership.added(call.entry, doc, stored.managed, stored=stored)
         # What the patch cannot reach was in shape when it was stored: it is neither copied nor read again.
         if touches_managed and _clears_managed(patched_doc := wanted.apply(deep_copy(doc))):
             patched_doc["metadata"]["managedFields"] = [{}]
@@ -303,18 +303,19 @@ async def modify(
             fresh = core.beside(entry, stored, old, {*untouched(old)} - {"metadata"})
         else:
             fresh = await core.load(entry, stored)
-        new = change(fresh, stored)
+        made = change(fresh, stored)
+        new = made if isinstance(made, dict) else await made
         if replaces and (uid := new["metadata"].get("uid")) and uid != stored.uid:
             raise _wrong_uid(call, uid, stored.uid)
         new, managed = await update(core, call, stored, old, new, tracks=tracks)
         if deletes_with_update(entry, new, old):
             if core.get(entry, call.namespace, call.name) is not stored:
                 continue
-            body = core.preview(call, new, managed)
+            body = core.preview(call, new, managed, stored=stored)
             if not call.dry_run:
                 remove_with_update(core, entry, stored)
         elif call.dry_run:
-            body = core.preview(call, new, managed)
+            body = core.preview(call, new, managed, stored=stored)
         else:
             stored_doc = await core.for_storage(entry, new)
             if core.get(entry, call.namespace, call.name) is not stored:
@@ -339,7 +340,7 @@ async def update(
     track = tracks or core.ownership.of_change
     # A resize lets through so little that only what is left of it counts.
     late = call.subresource == "resize"
-    managed = b"" if late else track(call, stored, old, new, core.clock())
+    managed = b"" if late else await track(call, stored, old, new, core.clock())
     new = plugins.admit(core, call, new, old)
     new = await _mutated(core, call, "UPDATE", new, old)
     meta = new["metadata"]
@@ -348,7 +349,7 @@ async def update(
     rules = _rules_of(call)
     new = rules.prepare(new, old)
     if late:
-        managed = track(call, stored, old, new, core.clock())
+        managed = await track(call, stored, old, new, core.clock())
     if rules.counts and strategy.spec_changed(new, old):
         new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
     meta = new["metadata"]

@@ -6,13 +6,17 @@
 What is kept is a list of managers with the set of their fields. The manager that created an object gets no
 set: it owns what the object holds, but for the fields that others took since (`taken`). So a creation costs
 next to nothing, an update the walk over what it changes; the set is spelled out when the object is shown to
-a client that wants managedFields, or applied to.
+a client that wants managedFields, or applied to. Only a creator in the version in which the object is stored is kept
+so, and only as long as all managers write in that version.
 
-Pure. Rules: apimachinery's `managedfields` and structured-merge-diff's `merge.Updater`.
+Each manager's set is in the version in which it wrote. Whether it loses a field is seen in that version: the object
+before a change and after it are converted to it (`Versions`) and compared there.
+
+Pure, but for the conversions. Rules: apimachinery's `managedfields` and structured-merge-diff's `merge.Updater`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import orjson
@@ -57,12 +61,18 @@ __all__ = [
     "ConflictsError",
     "InvalidError",
     "Manager",
+    "Taken",
+    "UnconvertibleError",
+    "Versions",
     "applied",
+    "changes_by_version",
     "created",
     "disowned",
+    "explicit",
     "read_entries",
     "spelled_out",
     "updated",
+    "versions_in",
 ]
 
 APPLY: Final = "Apply"
@@ -132,6 +142,18 @@ def _written(state: _State) -> bytes:
 # --- writes ----------------------------------------
 
 
+class Taken(NamedTuple):
+    """What a change means to owners in one version."""
+
+    changed: FieldSet
+    removed: FieldSet
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is different."""
+        return self.changed is EMPTY and self.removed is EMPTY
+
+
 def created(
     who: Manager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
 ) -> bytes:
@@ -164,34 +186,41 @@ def updated(
     now: str,
     ignored: FieldSet,
     not_creators: FieldSet = EMPTY,
+    elsewhere: Mapping[str, Taken | None] | None = None,
 ) -> bytes:
     """After POST, PUT or PATCH: the writer owns what it changed, others no longer do.
 
-    `ignored`: places that the endpoint does not write; `not_creators`: those that no creator writes.
+    `ignored`: places that the endpoint does not write; `not_creators`: those that no creator writes; `elsewhere`: what
+    the change means in other versions in which managers own something (then `kept` is spelled out), None: they own
+    nothing any more.
     Objects without any owner of fields stay so.
     """
     if not kept:
         return kept
     changes = compare(*unlike(old, new, ignored), shape)
-    changed, removed = union(changes.added, changes.modified), changes.removed
-    if changed is EMPTY and removed is EMPTY:
+    taken = Taken(union(changes.added, changes.modified), changes.removed)
+    if taken.is_nothing and all(each is not None and each.is_nothing for each in (elsewhere or {}).values()):
         return kept
     state = _read(kept)
-    _take(state, changed, removed, not_creators)
-    if changed is not EMPTY:
-        _give(state, who, changed, now)
+    for entry in state.entries:
+        found = elsewhere.get(entry.api_version, taken) if elsewhere else taken
+        if found is None:
+            entry.fields = EMPTY
+        else:
+            _take(state, entry, found, not_creators)
+    if taken.changed is not EMPTY:
+        _give(state, who, taken.changed, now)
     if len(state.entries) > _MOST_UPDATERS:
-        _cap(_spelled_out(state, new, empty, shape, ignored))
+        _cap(_spelled_out(state, new, empty, shape, not_creators))
     return _written(state)
 
 
-def _take(state: _State, changed: FieldSet, removed: FieldSet, not_creators: FieldSet) -> None:
+def _take(state: _State, entry: _Entry, taken: Taken, not_creators: FieldSet) -> None:
     """What was changed or removed has no owner any longer."""
-    for entry in state.entries:
-        if entry.fields is None:
-            state.taken = union(state.taken, without(changed, not_creators))
-        else:
-            entry.fields = difference(difference(entry.fields, changed), removed)
+    if entry.fields is None:
+        state.taken = union(state.taken, without(taken.changed, not_creators))
+    else:
+        entry.fields = difference(difference(entry.fields, taken.changed), taken.removed)
 
 
 def _give(state: _State, who: Manager, changed: FieldSet, now: str) -> None:
@@ -242,6 +271,10 @@ class Conflict(NamedTuple):
     manager: str
 
 
+class UnconvertibleError(ValueError):
+    """An object cannot be had in the version of a manager; the message says why."""
+
+
 class ConflictsError(Exception):
     """The applied document changes what others own."""
 
@@ -257,80 +290,169 @@ class Applied(NamedTuple):
     kept: bytes
 
 
-def applied(
+class Versions(Protocol):
+    """The versions of a kind: appliers compare an object in the version of each manager."""
+
+    def shape(self, api_version: str) -> Shape:
+        """What an object is in that version."""
+        ...
+
+    def ignored(self, api_version: str) -> FieldSet:
+        """What the endpoint does not write in that version."""
+        ...
+
+    def is_missing(self, api_version: str) -> bool:
+        """Whether owners in this version own nothing any more."""
+        ...
+
+    async def view(self, doc: Document, api_version: str) -> Document:
+        """The document in that version. Raises UnconvertibleError."""
+        ...
+
+
+async def applied(
     kept: bytes,
     live: Document,
     config: Document,
-    shape: Shape,
+    versions: Versions,
     *,
     empty: Document,
     who: Manager,
     now: str,
     force: bool,
-    ignored: FieldSet,
     allowed: FieldSet = EMPTY,
 ) -> Applied:
     """What an apply makes of the live object (`empty` for a new one).
 
     Fields that `who` applied before and no longer names go, unless others own them. A change of what is
-    `allowed` is no conflict. Raises ConflictsError
-    when others own what it changes and `force` is off, InvalidError when `config` lacks the kind's shape.
+    `allowed` is no conflict. `kept` is spelled out when managers in other versions are in it.
+    Raises ConflictsError when others own what it changes and `force` is off, InvalidError when `config` lacks the
+    kind's shape, UnconvertibleError when a manager's version has no place for the object.
     """
+    own = who.api_version
+    shape, ignored = versions.shape(own), versions.ignored(own)
     check(config, shape)
-    state = _spelled_out(_read(kept), live, empty, shape, ignored)
+    state = _read(kept)
     if not state.entries and live is not empty:
         first = owned_by_creator(empty, live, shape, ignored)
         if first is not EMPTY:
-            state.entries.append(_Entry(BEFORE_FIRST_APPLY, "Update", who.api_version, now, "", first))
-    before = [(entry.manager, entry.operation, entry.subresource, entry.fields) for entry in state.entries]
+            state.entries.append(_Entry(BEFORE_FIRST_APPLY, "Update", own, now, "", first))
+    before = [_identity(entry) for entry in state.entries]
+    state.entries = [entry for entry in state.entries if not versions.is_missing(entry.api_version)]
+    views = {own: live}
+    for entry in state.entries:
+        if entry.api_version not in views:
+            views[entry.api_version] = await versions.view(live, entry.api_version)
     mine = next((entry for entry in state.entries if who.same_as(entry)), None)
     last = mine.fields if mine is not None and mine.fields is not None else EMPTY
-    wanted = without(without(fields_in(config, shape), _UNOWNED_LEAVES), ignored)
-    wanted = difference(wanted, METADATA_ITSELF)
+    last_version = mine.api_version if mine is not None else own
+    said = without(fields_in(config, shape), ignored)
     if mine is None:
-        mine = _Entry(who.name, APPLY, who.api_version, "", who.subresource, wanted)
+        mine = _Entry(who.name, APPLY, own, "", who.subresource, said)
         state.entries.append(mine)
-    mine.fields, mine.api_version = wanted, who.api_version
+    mine.fields, mine.api_version = said, own
     merged: Document = merge(live, config, shape)
     if last is not EMPTY:
-        merged = _pruned(merged, last, [_set_of(each) for each in state.entries], shape)
-    changes = compare(live, merged, shape)
-    changed = without(union(changes.added, changes.modified), ignored)
-    removed = without(changes.removed, ignored)
+        # What no manager owns (the name) keeps its place when the rest of its map goes.
+        merged = await _pruned(merged, last, last_version, state.entries, versions, own=own)
+    mine.fields = difference(without(said, _UNOWNED_LEAVES), METADATA_ITSELF)
+    changes = await changes_by_version(views, merged, versions, own=own)
     others = [entry for entry in state.entries if entry is not mine]
     if not force:
-        _check_conflicts(others, difference(changed, allowed))
+        _check_conflicts(others, changes, allowed)
     for entry in others:
-        entry.fields = difference(difference(_set_of(entry), changed), removed)
-    is_changed = changed is not EMPTY or removed is not EMPTY
+        found = changes[entry.api_version]
+        entry.fields = difference(difference(_set_of(entry), found.changed), found.removed)
+    is_changed = not changes[own].is_nothing
     if is_changed:
         mine.time = now
-    if not is_changed and before == [
-        (entry.manager, entry.operation, entry.subresource, entry.fields) for entry in state.entries
-    ]:
+    if not is_changed and before == [_identity(entry) for entry in state.entries]:
         return Applied(live, kept)
     return Applied(merged, _written(state))
 
 
-def _pruned(merged: Document, last: FieldSet, owned: Iterable[FieldSet], shape: Shape) -> Document:
-    """The merged document without what was applied last and has no owner now."""
-    last = named(last, shape)
-    kept = named(fields_in(remove(merged, last, shape), shape), shape)
-    managed: FieldSet = EMPTY
-    for fields in owned:
-        managed = union(managed, fields)
-    everything = named(fields_in(merged, shape), shape)
-    back = remove(merged, difference(everything, union(kept, named(managed, shape))), shape)
-    left = named(fields_in(back, shape), shape)
-    found: Document = remove(merged, intersection(difference(everything, left), last), shape)
+def _identity(entry: _Entry) -> tuple[str, str, str, str, FieldSet | None]:
+    """The entry without its time."""
+    return (entry.manager, entry.operation, entry.api_version, entry.subresource, entry.fields)
+
+
+async def changes_by_version(
+    before: Mapping[str, Document], after: Document, versions: Versions, *, own: str
+) -> dict[str, Taken]:
+    """How an object changes in each version of `before`; `after` is in the version `own`. Raises UnconvertibleError."""
+    found: dict[str, Taken] = {}
+    for version, old in before.items():
+        new = after
+        if version != own:
+            new = await _viewed(after, version, versions, failing="failed to convert new object")
+        ignored = versions.ignored(version)
+        changes = compare(*unlike(old, new, ignored), versions.shape(version))
+        changed = without(union(changes.added, changes.modified), ignored)
+        found[version] = Taken(changed, without(changes.removed, ignored))
     return found
 
 
-def _check_conflicts(others: Iterable[_Entry], changed: FieldSet) -> None:
+async def _viewed(doc: Document, version: str, versions: Versions, *, failing: str) -> Document:
+    try:
+        return await versions.view(doc, version)
+    except UnconvertibleError as err:
+        raise UnconvertibleError(f"{failing}: {err}") from err
+
+
+async def _pruned(
+    merged: Document,
+    last: FieldSet,
+    last_version: str,
+    entries: Iterable[_Entry],
+    versions: Versions,
+    *,
+    own: str,
+) -> Document:
+    """The merged document without what was applied last (in that version) and has no owner; in the version `own`."""
+    if versions.is_missing(last_version):
+        return merged
+    failing = "failed to prune fields: failed to convert merged object to last applied version"
+    whole = await _viewed(merged, last_version, versions, failing=failing)
+    shape = versions.shape(last_version)
+    last = named(last, shape)
+    pruned = await _with_owned(whole, remove(whole, last, shape), entries, versions, first=last_version)
+    failing = "failed to prune fields: failed add back dangling items"
+    pruned = await _viewed(
+        pruned,
+        last_version,
+        versions,
+        failing=f"{failing}: failed to convert pruned object to last applied version",
+    )
+    left = named(fields_in(pruned, shape), shape)
+    gone = intersection(difference(named(fields_in(whole, shape), shape), left), last)
+    return await _viewed(remove(whole, gone, shape), own, versions, failing="failed to prune fields")
+
+
+async def _with_owned(
+    whole: Document, pruned: Document, entries: Iterable[_Entry], versions: Versions, *, first: str
+) -> Document:
+    """The pruned document with what managers own of the whole one: those of the version `first` before those of others,
+    since a conversion may need their fields.
+    """
+    owned: dict[str, FieldSet] = {}
+    for entry in entries:
+        owned[entry.api_version] = union(owned.get(entry.api_version, EMPTY), _set_of(entry))
+    failing = "failed to prune fields: failed add back owned items: failed to convert"
+    for version in sorted(owned, key=lambda version: (version != first, version)):
+        where = f"object at version {version}"
+        whole = await _viewed(whole, version, versions, failing=f"{failing} merged {where}")
+        pruned = await _viewed(pruned, version, versions, failing=f"{failing} pruned {where}")
+        shape = versions.shape(version)
+        kept = union(named(fields_in(pruned, shape), shape), named(owned[version], shape))
+        pruned = remove(whole, difference(named(fields_in(whole, shape), shape), kept), shape)
+    return pruned
+
+
+def _check_conflicts(others: Iterable[_Entry], changes: Mapping[str, Taken], allowed: FieldSet) -> None:
     found: list[Conflict] = []
     for entry in others:
-        both = intersection(_set_of(entry), changed)
-        found += [Conflict(path, _called(entry)) for path in paths(both)]
+        changed = difference(changes[entry.api_version].changed, allowed)
+        found += [Conflict(path, _called(entry)) for path in paths(intersection(_set_of(entry), changed))]
     if found:
         raise ConflictsError(sorted(found, key=lambda each: (each.path, each.manager)))
 
@@ -375,8 +497,30 @@ def _spelled_out(state: _State, doc: Document, empty: Document, shape: Shape, ig
     return state
 
 
-def spelled_out(kept: bytes, raw: bytes, owned: Owned) -> bytes:
-    """`metadata.managedFields` of an object, as JSON; `raw` is the object as it is stored."""
+def explicit(kept: bytes, doc: Document, shape: Shape, *, empty: Document, ignored: FieldSet) -> bytes:
+    """The same managers, each with a set. `doc` is the object as it is stored; `ignored`: what no creator writes."""
+    if not kept:
+        return kept
+    state = _read(kept)
+    if all(entry.fields is not None for entry in state.entries):
+        return kept
+    return _written(_spelled_out(state, doc, empty, shape, ignored))
+
+
+def versions_in(kept: bytes) -> dict[str, bool]:
+    """The versions in which managers own something, and whether a set there is still to be found."""
+    found: dict[str, bool] = {}
+    if kept:
+        for entry in _READ_PARTS.decode(kept).entries:
+            is_open = bytes(entry.fields) == b"null"
+            found[entry.api_version] = found.get(entry.api_version, False) or is_open
+    return found
+
+
+def spelled_out(kept: bytes, raw: bytes, owned_in: Callable[[str], Owned]) -> bytes:
+    """`metadata.managedFields` of an object, as JSON; `raw` is the object in the version of its creator, whose sets
+    `owned_in` finds.
+    """
     if not kept:
         return b"[]"
     state = _READ_PARTS.decode(kept)
@@ -384,7 +528,7 @@ def spelled_out(kept: bytes, raw: bytes, owned: Owned) -> bytes:
     for entry in state.entries:
         fields = bytes(entry.fields)
         if fields == b"null":
-            fields = owned.spelled_out(raw, bytes(state.taken))
+            fields = owned_in(entry.api_version).spelled_out(raw, bytes(state.taken))
         if fields:
             shown.append((entry.place(), entry.shown(fields)))
     shown.sort(key=_place)

@@ -78,16 +78,23 @@ class WebhookConverter:
 
     async def _converted(self, docs: Sequence[Document], desired: str) -> list[Document]:
         # Objects are stored in the version that was the storage version when they were written last.
-        unlike = [doc for doc in docs if doc.get("apiVersion") != desired]
+        unlike = [doc for doc in docs if doc.get("apiVersion") != desired and not _is_empty(doc)]
         if not unlike:
-            return list(docs)
+            return [{**doc, "apiVersion": desired} for doc in docs]
         try:
             found = iter(await self._asked(unlike, desired))
         except CallingError as err:
             raise self._failed(unlike[0], f"failed: {err}") from err
         except _BadAnswerError as err:
             raise self._failed(unlike[0], str(err)) from err
-        return [next(found) if doc.get("apiVersion") != desired else doc for doc in docs]
+        return [
+            doc
+            if doc.get("apiVersion") == desired
+            else {**doc, "apiVersion": desired}
+            if _is_empty(doc)
+            else next(found)
+            for doc in docs
+        ]
 
     async def _asked(self, docs: Sequence[Document], desired: str) -> list[Document]:
         uid = new_uid(self._rng)
@@ -110,6 +117,11 @@ class WebhookConverter:
         return unclassified_error(f"conversion webhook for {doc.get('apiVersion')}, Kind={self._kind} {why}")
 
 
+def _is_empty(doc: Document) -> bool:
+    """Whether there is nothing to convert: an API server does not ask then (it does of what an apply has emptied)."""
+    return doc.keys() == {"apiVersion", "kind"}
+
+
 class _BadAnswerError(Exception):
     """What the webhook said is no conversion of what it was asked for."""
 
@@ -129,7 +141,7 @@ def _checked(old: Document, new: Any, place: int, desired: str) -> Document:
             )
     before, after = old.get("metadata") or {}, new.get("metadata")
     if not isinstance(after, dict):
-        raise _BadAnswerError("returned invalid object: missing metadata in converted object")
+        raise _BadAnswerError("returned invalid metadata: missing metadata in converted object")
     for member, called in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
         if after.get(member) != before.get(member):
             raise _BadAnswerError(
