@@ -84,6 +84,12 @@ def test_a_container_has_to_run_for_a_while_and_be_ready_case_13() -> None:
     assert advance(unready, {"a": new("a")}, NOW).states == states
 
 
+def test_a_container_that_is_ready_the_moment_it_begins_is_done_where_no_time_is_asked_for() -> None:
+    states = [state("a", "Recreating", isKilled=True)]
+    asked = request("a", states=states, ready=("a",))
+    assert advance(asked, {"a": new("a", age_s=0.0)}, NOW).states == [state("a", "Succeeded", isKilled=True)]
+
+
 def test_a_container_that_restarted_by_itself_is_not_stopped_unless_forced_case_14() -> None:
     asked = request("a", ready=("a",))
     assert advance(asked, {"a": new("a")}, NOW).states == [state("a", "Succeeded")]

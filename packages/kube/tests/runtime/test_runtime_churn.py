@@ -99,6 +99,17 @@ def test_a_change_of_the_spec_and_another_object_of_the_name_begin_anew(change: 
     assert web.round(6) is None
 
 
+def test_a_rollout_that_replaces_pods_of_the_spec_before_is_no_churn_however_young_they_are() -> None:
+    web = Object()
+    old = [f"web-old-{pod}" for pod in range(6)]
+    web.turn(*map(created, old))
+    # when
+    web.generation = 2
+    waits = [web.turn(deleted(name), created(f"{name}-new"), after_s=0.5) for name in old]
+    # then
+    assert waits == [None] * 6
+
+
 def test_a_time_in_which_nothing_is_undone_is_a_new_beginning() -> None:
     web = Object()
     for number in range(4):

@@ -4,7 +4,7 @@ writes that took effect ──▶ ChurnBrake.note() ──▶ how often a turn u
                             ChurnBrake.hold() ──▶ until when its writes are held back, and why
 
 A turn undoes itself when, without a change of the spec,
-- it deletes what the same object's turns have created less than YOUNG_S ago, and of what they created lately at least
+- it deletes what the same object's turns have created for the same spec less than YOUNG_S ago, and of what they created lately at least
   half is deleted again by them; or
 - it patches something as it did less than AGAIN_S ago already, and at least half of its patches lately are such.
 Both times are longer by what the object was held back meanwhile.
@@ -97,8 +97,8 @@ class ChurnBrake:
     def __init__(self, *, now: Callable[[], float], entries: int = CHURN_ENTRIES) -> None:
         self._now = now
         self._entries = entries
-        self._writes: OrderedDict[tuple[str, Resource, Key, int], float] = OrderedDict()
-        """By the object's uid, and for a patch a hash of what it says: when it was written."""
+        self._writes: OrderedDict[tuple[str, int, Resource, Key, int], float] = OrderedDict()
+        """By the object's uid and generation, and for a patch a hash of what it says: when it was written."""
         self._objects: OrderedDict[tuple[Resource, Key], _Object] = OrderedDict()
 
     def __len__(self) -> int:
@@ -169,13 +169,14 @@ class ChurnBrake:
             match action:
                 case Create():
                     known.made += 1
-                    self._remember((known.uid, action.resource, action.key, 0), now)
+                    self._remember((known.uid, known.generation, action.resource, action.key, 0), now)
                 case Delete():
-                    made_at = self._writes.pop((known.uid, action.resource, action.key, 0), None)
+                    entry = (known.uid, known.generation, action.resource, action.key, 0)
+                    made_at = self._writes.pop(entry, None)
                     unmade += made_at is not None and now - made_at < YOUNG_S + held_s
                 case Patch():
                     known.patched += 1
-                    entry = (known.uid, action.resource, action.key, _hash_of(action))
+                    entry = (known.uid, known.generation, action.resource, action.key, _hash_of(action))
                     patched_at = self._writes.get(entry)
                     repeated += patched_at is not None and now - patched_at < AGAIN_S + held_s
                     self._remember(entry, now)
@@ -183,7 +184,7 @@ class ChurnBrake:
         known.repeated += repeated
         return unmade, repeated
 
-    def _remember(self, entry: tuple[str, Resource, Key, int], now: float) -> None:
+    def _remember(self, entry: tuple[str, int, Resource, Key, int], now: float) -> None:
         self._writes[entry] = now
         self._writes.move_to_end(entry)
 

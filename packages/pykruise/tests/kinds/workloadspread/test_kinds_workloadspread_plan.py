@@ -567,6 +567,31 @@ def test_a_subset_is_closed_before_its_pod_is_moved_case_61() -> None:
     }
 
 
+def test_a_closed_subset_stays_closed_when_all_pods_have_moved_case_61() -> None:
+    # given pods that all have moved, so that the version has none for a moment
+    entries = [entry("a", 3, conditions=condition("False", 10)), entry("b", -1)]
+    document = adaptive(subset("a", 3), subset("b"), status=known(*entries, overall=entries))
+    # when
+    plan = plan_spread(world(document))
+    # then their successors find it closed, until it opens again
+    assert status_of(plan)["a"]["conditions"] == condition("False", 10)
+    assert plan.requeue_after_s == 290
+
+
+def test_a_pod_moves_only_when_its_successor_would_find_the_subset_closed_case_61() -> None:
+    # given a subset that is closed in the list of all versions, and open in the one that admission reads
+    overall = [entry("a", 2, 1, conditions=condition("False", 10)), entry("b", -1)]
+    own = [entry("a", 2, 1, conditions=condition("True", 10)), entry("b", -1)]
+    document = adaptive(subset("a", 3), subset("b"), status=known(*own, overall=overall))
+    late = stored("p1", "a", age=31, unschedulable=True)
+    # when
+    first = plan_spread(world(document, late))
+    # then that list is closed first
+    assert deleted(first) == set()
+    assert status_of(first)["a"]["conditions"][0]["status"] == "False"
+    assert deleted(plan_spread(world(settled(document, first), late))) == {"p1"}
+
+
 @pytest.mark.parametrize(("age", "status", "again_after_s"), [(29, "True", 1), (30, "False", None)])
 def test_a_pod_may_be_unschedulable_as_long_as_the_strategy_says(
     age: float, status: str, again_after_s: float | None

@@ -189,8 +189,8 @@ def _state_of(
     if not is_new:
         return {"name": name, "phase": "Pending", **killed}
     least_s = float(strategy.get("minStartedSeconds") or 0)
-    is_done = _is_ready(request, name, found.id) and now - found.started_at > least_s
-    if not is_done:
+    has_run = not least_s or now - found.started_at > least_s  # without a time nothing would ask again
+    if not (has_run and _is_ready(request, name, found.id)):
         return {"name": name, "phase": "Recreating", **killed}
     return {"name": name, "phase": "Succeeded", **killed}
 

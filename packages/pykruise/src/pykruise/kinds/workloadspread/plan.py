@@ -109,10 +109,16 @@ def _mark(pod: PodView, adoption: Adoption | None, cost: int | None) -> Step:
 
 
 def _moves(snapshot: Snapshot, groups: Grouped, timed_out: Sequence[PodView]) -> Iterator[Chain]:
-    """Deletions of pods whose subset is passed over by now, as the stored status says."""
-    stored = {one.name: one for one in snapshot.spread.status.subset_statuses or ()}
-    closed = {name for name, one in stored.items() if not is_schedulable(one)}
-    late = {pod.name for name in closed for pod in groups.of(name)}
+    """Deletions of pods whose subset is passed over by now, as the stored list of their version says: admission reads
+    that one for their successors."""
+    stored = snapshot.spread.status.versioned_subset_statuses or {}
+    late = {
+        pod.name
+        for version, subsets in groups.versions.items()
+        for one in stored.get(version, ())
+        if not is_schedulable(one)
+        for pod in subsets.get(one.name, ())
+    }
     patience = snapshot.spread.reschedule_after_s
     for pod in timed_out:
         if pod.name not in late:

@@ -81,11 +81,11 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     )
     stored = spread.status.versioned_subset_statuses or {}
     versioned: dict[str, list[SubsetStatus]] = {}
-    noted = [version for version, entries in stored.items() if any(map(_has_notes, entries))]
+    noted = [version for version, entries in stored.items() if _is_to_last(version, entries, snapshot)]
     for version in {**dict.fromkeys(groups.versions), **dict.fromkeys(noted)}:
         members = groups.versions.get(version, {})
         entries = _entries(snapshot, members, stored.get(version) or (), tally)
-        if version in groups.versions or any(map(_has_notes, entries)):
+        if version in groups.versions or _is_to_last(version, entries, snapshot):
             versioned[version] = entries
     return Computed(
         status=WorkloadSpreadStatus(
@@ -100,9 +100,14 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     )
 
 
-def _has_notes(entry: SubsetStatus) -> bool:
-    """Whether admission noted pods that may still come."""
-    return bool(entry.creating_pods)
+def _is_to_last(version: str, entries: Iterable[SubsetStatus], snapshot: Snapshot) -> bool:
+    """Whether the list of a version says more than its pods do: admission noted pods that may still come, or new pods
+    pass a subset over.
+
+    All pods of a version may be those that move, and their successors find the list that they leave behind.
+    """
+    is_next = version == snapshot.latest
+    return any(one.creating_pods or (is_next and closed_at(one) is not None) for one in entries)
 
 
 def _shown(snapshot: Snapshot, entries: Iterable[SubsetStatus]) -> str | None:
