@@ -4,8 +4,8 @@ writes that took effect ──▶ ChurnBrake.note() ──▶ how often a turn u
                             ChurnBrake.hold() ──▶ until when its writes are held back, and why
 
 A turn undoes itself when, without a change of the spec,
-- it deletes what the same object's turns have created for the same spec less than YOUNG_S ago, and of what they created lately at least
-  half is deleted again by them; or
+- it deletes what the same object's turns have created for the same spec less than YOUNG_S ago, and of what they
+  created lately at least half is deleted again by them; or
 - it patches something as it did less than AGAIN_S ago already, and at least half of its patches lately are such.
 Both times are longer by what the object was held back meanwhile.
 
