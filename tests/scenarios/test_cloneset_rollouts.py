@@ -335,6 +335,7 @@ async def test_a_namespace_goes_with_all_that_is_in_it_although_the_manager_work
     await stage.until(gone)
 
 
+@pytest.mark.hub_words
 @pytest.mark.needs_admission
 async def test_an_invalid_cloneset_is_refused_with_every_field_named(stage: Stage) -> None:
     """cloneset rules 4, 5 and 16"""
