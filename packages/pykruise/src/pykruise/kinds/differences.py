@@ -75,8 +75,14 @@ _EVERYWHERE: Final = _of(
     ),
     (
         "revisions are compared byte by byte",
-        "they are compared by meaning",
+        "they are compared by meaning: a default that a definition or a webhook spells out (of a pod template too, such as"
+        " `imagePullPolicy: Always`) makes no other revision",
         "taking over a cluster rolls no pod",
+    ),
+    (
+        "the manager reads the newest version of each kind; on a cluster that stores another one a webhook converts",
+        "it reads the version that the cluster stores and converts itself",
+        "it works on the definitions of every release, and beside a manager that answers conversions",
     ),
     (
         "fields that one version lacks are lost by a write through it",
@@ -584,6 +590,12 @@ _ADVANCED_CRON_JOB: Final = _of(
 
 _UNITED_DEPLOYMENT: Final = _of(
     "UnitedDeployment",
+    (
+        "from 1.9 on, the CloneSet template of a v1alpha1 object has the fields of a v1beta1 CloneSet, and reuses no PVCs"
+        " unless it says so; up to 1.8 it has those of a v1alpha1 CloneSet, and reuses them",
+        "both are read; a template that shows neither reuses PVCs, as up to 1.8",
+        "manifests of released versions mean what they meant",
+    ),
     (
         "pods are not watched",
         "pods that find no node, become ready or go are looked at at once",
