@@ -75,8 +75,8 @@ _EVERYWHERE: Final = _of(
     ),
     (
         "revisions are compared byte by byte",
-        "they are compared by meaning: a default that a definition or a webhook spells out (of a pod template too, such as"
-        " `imagePullPolicy: Always`) makes no other revision",
+        "they are compared by meaning: a default that a definition or a webhook spells out (of a pod template too, such"
+        " as `imagePullPolicy: Always`) makes no other revision",
         "taking over a cluster rolls no pod",
     ),
     (
@@ -591,8 +591,8 @@ _ADVANCED_CRON_JOB: Final = _of(
 _UNITED_DEPLOYMENT: Final = _of(
     "UnitedDeployment",
     (
-        "from 1.9 on, the CloneSet template of a v1alpha1 object has the fields of a v1beta1 CloneSet, and reuses no PVCs"
-        " unless it says so; up to 1.8 it has those of a v1alpha1 CloneSet, and reuses them",
+        "from 1.9 on, the CloneSet template of a v1alpha1 object has the fields of a v1beta1 CloneSet, and reuses no"
+        " PVCs unless it says so; up to 1.8 it has those of a v1alpha1 CloneSet, and reuses them",
         "both are read; a template that shows neither reuses PVCs, as up to 1.8",
         "manifests of released versions mean what they meant",
     ),
