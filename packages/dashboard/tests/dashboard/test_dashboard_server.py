@@ -234,7 +234,7 @@ async def test_of_a_page_those_parts_are_shown_that_one_may_list(cluster: Path, 
         browser.stream("workload&kind=clonesets.apps.kruise.io&namespace=blue&name=web-of-blue") as stream,
     ):
         await stream.until(lambda one: "head" in one.rows)
-        assert set(stream.rows) == {"head"}
+        assert set(stream.rows) == {"head"}, stream.rows.get("remark")
 
 
 async def test_a_right_that_is_taken_away_empties_the_page(
