@@ -58,7 +58,7 @@ def builders(draw: st.DrawFn) -> StatefulSetBuilder:
         "partition": draw(st.integers(0, 4)),
         "maxUnavailable": draw(st.integers(1, 3)) if parallel else 1,
         "paused": draw(st.sampled_from([False, False, True])),
-        "minReadySeconds": draw(st.sampled_from([0, 0, 30, 5000])),
+        "minReadySeconds": draw(st.sampled_from([0, 0, 30, 300])),
     }
     make: Callable[..., StatefulSetBuilder] = draw(st.sampled_from([statefulset, updatable]))
     builder = make(count, parallel=parallel, **rolling)

@@ -11,16 +11,16 @@ from typing import Final
 
 import pytest
 
-from pykruise.cli.insight.known import known_kinds
+from pykruise.cli.insight.known import is_of, known_kinds
 from pykruise.kube.admission import ReviewRule
 from pykruise.plans.kind import Kind
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox.virtual_time import VirtualLoop
-from support.refused_values import Spoilt, refused_fields, spoilt_specs
+from support.refused_values import Spoilt, refused_fields, sparse_specs, spoilt_specs
 from support.sources import ROOT
-from support.stored_worlds import World, stored_world
-from support.wrong_objects import Cluster, rules_around
+from support.stored_worlds import World, examples_of, stored_world
+from support.wrong_objects import Cluster, rules_around, view_of
 from support.wrong_values import Whole, objects
 
 REVIEWED: Final = {
@@ -150,3 +150,25 @@ def test_the_values_that_keep_a_meaning_are_documented() -> None:
         if not any(kind.resource.kind in row and f"`{field}`" in row and why in row for row in rows)
     ]
     assert missing == []
+
+
+WRITTEN: Final = [name for name in FRESH if REVIEWED[name].stored is not None]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_a_user_leaves_out_and_admission_would_have_filled_in_is_no_flaw(name: str) -> None:
+    kind, seen = REVIEWED[name], 0
+    rules = rules_of(kind)
+    assert kind.stored is not None
+    problems: list[str] = []
+    for base in (one for one in examples_of(kind) if is_of(kind, one)):
+        for document in sparse_specs(whole_of(kind), base):
+            if refused_fields(rules, kind.resource, document):
+                continue
+            seen += 1
+            view = view_of(kind.resource.kind, {**document, "metadata": {**document["metadata"], "uid": "u"}})
+            spec = getattr(view, "spec", view)
+            flaws = kind.stored.flaws_of(spec) if spec is not None else ()
+            problems += [str(one) for one in flaws if not is_left_to_its_meaning(kind, one.field)]
+    assert seen
+    assert sorted(set(problems)) == []

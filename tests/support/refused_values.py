@@ -17,9 +17,9 @@ from pykruise.kube.admission import ReviewRule
 from pykruise.kube.documents import get_path
 from pykruise.kube.resources import Resource
 from support.reviews import after_both
-from support.wrong_values import Document, Path, Whole
+from support.wrong_values import Document, Path, Whole, paths
 
-__all__ = ["Spoilt", "refused_fields", "spoilt_specs"]
+__all__ = ["Spoilt", "refused_fields", "sparse_specs", "spoilt_specs"]
 
 UNREADABLE: Final = {"matchExpressions": [{"key": "a", "operator": "WAT"}]}
 SELECTORS: Final[Sequence[Any]] = ({}, UNREADABLE, {"matchLabels": {"a b": "c"}})
@@ -49,6 +49,29 @@ def spoilt_specs(whole: Whole, base: Document) -> Iterator[Spoilt]:
         for value in _values(schema):
             if value != get_path(base, *path):
                 yield Spoilt(path, value, _with(base, whole.document, path, value))
+
+
+def sparse_specs(whole: Whole, base: Document) -> Iterator[Document]:
+    """`base`, and `base` with each field of the document with every field; of each, what is left without each field."""
+    bases = [base]
+    for path, _ in _fields(whole.schema["properties"]["spec"], ("spec",)):
+        value = get_path(whole.document, *path)
+        if value is not None and get_path(base, *path) is None:
+            bases.append(_with(base, whole.document, path, value))
+    for document in bases:
+        yield document
+        for path in paths(document["spec"]):
+            if isinstance(path[-1], str):
+                yield _without(document, ("spec", *path))
+
+
+def _without(document: Any, path: Path) -> Any:
+    step, rest = path[0], path[1:]
+    if not rest:
+        return {name: value for name, value in document.items() if name != step}
+    found: Any = dict(document) if isinstance(document, Mapping) else list(document)
+    found[step] = _without(document[step], rest)
+    return found
 
 
 def refused_fields(rules: Sequence[ReviewRule], resource: Resource, document: Document) -> Sequence[str]:

@@ -10,6 +10,9 @@ import orjson
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.patches import apply_json_patch
 from pykruise.kube.resources import Resource
+from pykruise.plans.review import RevisionLookup
+from pykruise.pods.revisions import RevisionView
+from pykruise.pods.selector_guard import record_of
 
 Doc = dict[str, Any]
 
@@ -121,3 +124,22 @@ def after_both(rules: Iterable[ReviewRule], resource: Resource, doc: Mapping[str
             answer = at_once(rule.reviewer, request(resource, asked))
             asked = answer.object or asked
     return answer
+
+
+def recorded(selector: Mapping[str, Any]) -> RevisionLookup:
+    """An owner with one revision, whose record names this selector."""
+    revision = RevisionView(
+        namespace="shop",
+        name="web-1",
+        uid="uid-web-1",
+        resource_version=1,
+        number=1,
+        template={},
+        meaning=b"",
+        annotations=record_of(selector),
+    )
+
+    async def revisions(_namespace: str, _uid: str) -> list[RevisionView]:
+        return [revision]
+
+    return revisions

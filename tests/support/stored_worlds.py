@@ -26,7 +26,7 @@ from support.paper import START
 from support.sources import ROOT
 from support.wrong_values import Document
 
-__all__ = ["World", "stored_world"]
+__all__ = ["World", "examples_of", "stored_world"]
 
 SETTLE_S: Final = 60.0
 FILES: Final = {"nodeimage": "imagepulljob.yaml", "persistentpodstate": "persistentpodstate.yaml"}
@@ -68,7 +68,7 @@ async def stored_world(kind: Kind, *, is_settled: bool) -> AsyncIterator[World]:
         team = {"metadata": {"name": "team", "labels": {"example.com/team": "a"}}}
         await place.create(NAMESPACES, team)
         own: list[str] = []
-        for document in _examples(kind):
+        for document in examples_of(kind):
             resource = _resource_of(document)
             stored = await place.create(resource, document)
             if is_of(kind, document):
@@ -85,7 +85,7 @@ async def _stored(place: BusyPlace, kind: Kind, own: Sequence[str]) -> Document:
     return await place.get(kind.resource, name)
 
 
-def _examples(kind: Kind) -> Sequence[Document]:
+def examples_of(kind: Kind) -> Sequence[Document]:
     """The documents of the first example with one of the kind: what it is about comes first."""
     names = [
         FILES.get(kind.name, f"{kind.name}.yaml"),

@@ -13,7 +13,8 @@ from pykruise.pods.selector_guard import (
     Mismatch,
     canonical_selector,
     check_selector,
-    managed_by_condition,
+    is_guarded,
+    managed_selector,
     record_of,
 )
 
@@ -185,42 +186,32 @@ def test_the_message_names_both_selectors_and_how_to_recover() -> None:
     assert "not recorded" in Mismatch(managed="", found="{}").message("CloneSet")
 
 
-def test_admission_finds_the_managed_selector_in_the_condition() -> None:
+def test_admission_finds_the_managed_selector_in_the_newest_record() -> None:
     tricky = {"matchLabels": {"example.com/a": "x"}, "matchExpressions": [{"key": "é", "operator": "Exists"}]}
-    message = Mismatch(managed=canonical_selector(tricky), found="{}").message("DaemonSet")
-    condition = {"type": SELECTOR_MISMATCH, "status": "True", "message": message}
-    for other in ({"type": "Other", "status": "True"}, {**condition, "status": "False"}, {}):
-        assert managed_by_condition([other, condition]) == tricky
-    assert managed_by_condition([]) is None
+    owned = [
+        stored(1, record=canonical_selector(WEB)),
+        stored(3, record=canonical_selector(tricky)),
+        stored(2),
+    ]
+    assert managed_selector(owned) == tricky
+
+
+@pytest.mark.parametrize("record", ["", "[]", "{", "web"])
+def test_without_a_readable_record_admission_finds_nothing(record: str) -> None:
+    assert managed_selector([stored(1, record=record)]) is None
+    assert managed_selector([]) is None
 
 
 @pytest.mark.parametrize(
-    "condition",
+    ("condition", "expected"),
     [
-        {
-            "type": SELECTOR_MISMATCH,
-            "status": "False",
-            "message": Mismatch(managed="{}", found="{}").message("x"),
-        },
-        {
-            "type": SELECTOR_MISMATCH,
-            "status": "True",
-            "message": Mismatch(managed="", found="{}").message("x"),
-        },
-        {
-            "type": SELECTOR_MISMATCH,
-            "status": "True",
-            "message": Mismatch(managed="[]", found="{}").message("x"),
-        },
-        {
-            "type": SELECTOR_MISMATCH,
-            "status": "True",
-            "message": Mismatch(managed="{}", found="{}").message("x").swapcase(),
-        },
-        {"type": SELECTOR_MISMATCH, "status": "True", "message": "something else"},
-        {"type": SELECTOR_MISMATCH, "status": "True", "message": '{"matchLabels":{"app":"web"}}' * 3},
-        {"type": SELECTOR_MISMATCH, "status": "True"},
+        ({"type": SELECTOR_MISMATCH, "status": "True"}, True),
+        ({"type": SELECTOR_MISMATCH, "status": "False"}, False),
+        ({"type": "Other", "status": "True"}, False),
+        ({}, False),
     ],
 )
-def test_without_a_readable_record_admission_finds_nothing(condition: dict[str, str]) -> None:
-    assert managed_by_condition([condition]) is None
+def test_the_condition_says_by_its_type_that_the_guard_holds(
+    condition: dict[str, str], expected: bool
+) -> None:
+    assert is_guarded([condition]) is expected

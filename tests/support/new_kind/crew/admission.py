@@ -7,9 +7,8 @@ from typing import Final
 
 from pykruise.kinds.crew.snapshot import Settings, read_spec
 from pykruise.kinds.crew.types import CREWS, CrewSpec
+from pykruise.kinds.crew.validation import errors_of
 from pykruise.kube.admission import Reviewer
-from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid
 from pykruise.pods.workload_admission import Reviews
 
 __all__ = ["validating"]
@@ -21,10 +20,4 @@ _REVIEWS: Final = Reviews[CrewSpec](
 
 def validating(settings: Settings) -> Reviewer:
     """The validating review under these settings."""
-
-    def errors_of(spec: CrewSpec) -> list[Cause]:
-        if 0 <= spec.size <= settings.largest:
-            return []
-        return [invalid("spec.size", spec.size, f"must be from 0 to {settings.largest}")]
-
-    return _REVIEWS.validating(lambda _request, _doc, spec: errors_of(spec))
+    return _REVIEWS.validating(lambda _request, _doc, spec: errors_of(spec, largest=settings.largest))

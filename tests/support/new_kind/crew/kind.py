@@ -9,9 +9,11 @@ from pykruise.kinds.crew.insight import INSIGHT
 from pykruise.kinds.crew.plan import plan_crew
 from pykruise.kinds.crew.snapshot import CREW_VIEWS, Settings, snapshot
 from pykruise.kinds.crew.types import CREWS, Crew, CrewV1Alpha1
+from pykruise.kinds.crew.validation import errors_of
 from pykruise.kube.crds import Column
 from pykruise.plans.kind import Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
+from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.settings import Gate
 from pykruise.runtime.control import Control
@@ -21,6 +23,8 @@ __all__ = ["KIND"]
 
 _COLUMNS = (Column("SIZE", "integer", ".status.size"),)
 
+_STORED = Stored(errors=errors_of)
+
 KIND = Kind(
     resource=CREWS,
     versions=two_versions(Crew, CrewV1Alpha1, columns=_COLUMNS),
@@ -29,15 +33,19 @@ KIND = Kind(
     own_gates={"CrewGate": Gate(True, "beta", "Crew")},
     settings=Settings,
     reviews=Reviews(validating=lambda settings, _: validating(settings)),
-    control=Control(
-        name="crew",
-        component="crew-controller",
-        objects=CREW_VIEWS,
-        reads=lambda _: (POD_VIEWS,),
-        wakes=lambda _: (itself(CREW_VIEWS), by_owner(POD_VIEWS, CREWS)),
-        snapshot=snapshot,
-        object_of=lambda snapshot: snapshot.crew,
-        plan=plan_crew,
+    stored=_STORED,
+    control=judged(
+        Control(
+            name="crew",
+            component="crew-controller",
+            objects=CREW_VIEWS,
+            reads=lambda _: (POD_VIEWS,),
+            wakes=lambda _: (itself(CREW_VIEWS), by_owner(POD_VIEWS, CREWS)),
+            snapshot=snapshot,
+            object_of=lambda snapshot: snapshot.crew,
+            plan=plan_crew,
+        ),
+        _STORED,
     ),
     rights=workload_rights(CREWS),
     insight=INSIGHT,

@@ -7,29 +7,27 @@ Pure.
 
 from collections.abc import Iterable, Iterator
 
-from pykruise.kinds.crew.snapshot import CrewView, Snapshot
+from pykruise.kinds.crew.snapshot import ReadableCrewView, Snapshot, is_readable
 from pykruise.kinds.crew.types import CREWS, CrewStatus
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import delete_steps, pod_chain
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.reasons import Code
+from pykruise.plans.stored_values import refused_plan
 from pykruise.runtime.actions import Create
-from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
-from pykruise.runtime.reasons import Reason
+from pykruise.runtime.plan import Chain, Plan, Stage, Step
 
 __all__ = ["plan_crew"]
 
 
 def plan_crew(snapshot: Snapshot) -> Plan:
     """Everything decided from one snapshot."""
-    crew = snapshot.crew
-    if crew.is_deleting:
+    if snapshot.crew.is_deleting:
         return Plan()
-    if crew.spec is None:
-        note = Note(reason=Code.INVALID_SPEC, message=crew.problem, warning=True)
-        return Plan(waiting=Reason(Code.INVALID_SPEC, crew.problem), notes=(note,))
+    if not is_readable(snapshot):
+        return refused_plan(snapshot.refused or [snapshot.crew.problem])
+    crew = snapshot.crew
     size = min(crew.spec.size, snapshot.settings.largest)
     wanted = [f"{crew.name}-{number}" for number in range(size)]
     there = {pod.name for pod in snapshot.pods}
@@ -45,14 +43,13 @@ def plan_crew(snapshot: Snapshot) -> Plan:
     return Plan(stages=tuple(one for one in stages if one.chains), status=status)
 
 
-def _created(crew: CrewView, names: Iterable[str]) -> Iterator[Chain]:
+def _created(crew: ReadableCrewView, names: Iterable[str]) -> Iterator[Chain]:
     for name in sorted(names):
         action = Create(resource=PODS, key=Key(crew.namespace, name), body=_pod(crew, name))
         yield Chain(subject=name, steps=(Step(action=action, because="it is missing"),))
 
 
-def _pod(crew: CrewView, name: str) -> Document:
-    assert crew.spec is not None
+def _pod(crew: ReadableCrewView, name: str) -> Document:
     labels = (crew.spec.template.get("metadata") or {}).get("labels") or {}
     return {
         "apiVersion": "v1",

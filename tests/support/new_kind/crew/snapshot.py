@@ -6,7 +6,7 @@ The functions are pure: what is read is in the caches already.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeGuard
 
 import msgspec
 
@@ -14,6 +14,7 @@ from pykruise.kinds.crew.types import CREWS, CrewSpec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import decode
 from pykruise.kube.typed_documents import read as read_typed
+from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.revisions import RevisionView
 from pykruise.pods.settings import FromFlag
@@ -22,7 +23,17 @@ from pykruise.pods.workloads import WorkloadView, workload_fields
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
-__all__ = ["CREW_VIEWS", "CrewView", "Settings", "Snapshot", "read_spec", "snapshot"]
+__all__ = [
+    "CREW_VIEWS",
+    "CrewView",
+    "Readable",
+    "ReadableCrewView",
+    "Settings",
+    "Snapshot",
+    "is_readable",
+    "read_spec",
+    "snapshot",
+]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +49,7 @@ class CrewView(WorkloadView, frozen=True, kw_only=True):
     """None: it cannot be read; `problem` says why."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one Crew at one instant."""
 
     crew: CrewView
@@ -48,6 +59,23 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """None: its pods never get a new template."""
     now: Instant
     settings: Settings = Settings()
+
+
+class ReadableCrewView(CrewView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: CrewSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    crew: ReadableCrewView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored."""
+    return snapshot.crew.spec is not None and not snapshot.refused
 
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[CrewSpec | None, str]:

@@ -14,10 +14,11 @@ from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, 
 from pykruise.kube.aside import LoopSide, on_loop
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.documents import Document, decode, get_path, same
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.resources import (
     CONFIG_MAPS,
+    CONTROLLER_REVISIONS,
     NODES,
     PODS,
     SECRETS,
@@ -25,6 +26,8 @@ from pykruise.kube.resources import (
     SUBJECT_ACCESS_REVIEWS,
     Resource,
 )
+from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.pods.selector_guard import is_guarded, managed_selector
 
 __all__ = [
     "AccessLookup",
@@ -33,10 +36,12 @@ __all__ = [
     "NodeLookup",
     "PodLookup",
     "Reviews",
+    "RevisionLookup",
     "Trial",
     "allow",
     "beside_the_loop",
     "live_lookups",
+    "managed_selector_of",
 ]
 
 PodLookup = Callable[[str, str], Awaitable[Document | None]]
@@ -57,6 +62,10 @@ AccessLookup = Callable[[AdmissionRequest, str, Resource], Awaitable[bool]]
 KubeError."""
 
 
+RevisionLookup = Callable[[str, str], Awaitable[Sequence[RevisionView]]]
+"""Namespace and uid of an owner to the ControllerRevisions that it controls. Raises KubeError."""
+
+
 class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     """What reviews may ask; None: there is nothing to ask, and what depends on it is not judged."""
 
@@ -64,6 +73,7 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
     nodes: NodeLookup | None = None
     classes: ClassLookup | None = None
     trial: Trial | None = None
+    revisions: RevisionLookup | None = None
     access: AccessLookup | None = None
     readers: Mapping[str, Any] = {}
     """By the name of a kind: what reads its objects, and what belongs to them, for webhooks."""
@@ -77,6 +87,7 @@ def beside_the_loop(lookups: Lookups) -> Lookups:
         nodes=on_loop(lookups.nodes) if lookups.nodes else None,
         classes=on_loop(lookups.classes) if lookups.classes else None,
         trial=on_loop(lookups.trial) if lookups.trial else None,
+        revisions=on_loop(lookups.revisions) if lookups.revisions else None,
         access=on_loop(lookups.access) if lookups.access else None,
         readers={name: LoopSide(reader) for name, reader in lookups.readers.items()},
         clock=lookups.clock,
@@ -108,6 +119,10 @@ def live_lookups(
         with suppress(AlreadyExistsError):  # one of that name may be there
             await client().create(by_kind[doc["kind"]], namespace, tried, dry_run=True)
 
+    async def revisions(namespace: str, uid: str) -> Sequence[RevisionView]:
+        listed = await client().list(CONTROLLER_REVISIONS, namespace)
+        return [one for one in map(project_revision, listed.items) if one.controller_uid == uid]
+
     async def access(request: AdmissionRequest, verb: str, resource: Resource) -> bool:
         attributes = {
             "namespace": request.namespace,
@@ -130,9 +145,25 @@ def live_lookups(
         nodes=lambda name: stored(NODES, "", name),
         classes=classes,
         trial=trial,
+        revisions=revisions,
         access=access,
         readers=readers or {},
         clock=clock,
+    )
+
+
+async def managed_selector_of(request: AdmissionRequest, revisions: RevisionLookup | None) -> Document | None:
+    """The selector that the object's pods are managed by, where that matters: the guard holds, and the selector is
+    changed. Raises KubeError."""
+    old, new = request.old_object, request.object
+    if revisions is None or old is None or new is None:
+        return None
+    if not is_guarded(get_path(old, "status", "conditions", default=[])):
+        return None
+    if same(get_path(old, "spec", "selector"), get_path(new, "spec", "selector")):
+        return None
+    return managed_selector(
+        await revisions(request.namespace, str(get_path(old, "metadata", "uid", default="")))
     )
 
 

@@ -22,7 +22,7 @@ from pykruise.runtime.plan import Note, Plan
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["TEMPLATE_IS_JUDGED_LATER", "Judged", "Stored", "as_document", "judged", "refused_plan"]
+__all__ = ["TEMPLATE_IS_JUDGED_LATER", "Flaw", "Judged", "Stored", "as_document", "judged", "refused_plan"]
 
 AGAIN_S: Final = 600.0
 """How often the event is recorded again."""
@@ -32,11 +32,21 @@ TEMPLATE_IS_JUDGED_LATER: Final = "an API server judges pods and PVCs when they 
 _INDEX: Final = re.compile(r"\[[^\]]*\]")
 
 
+class Flaw(msgspec.Struct, frozen=True):
+    """A stored value that admission would have refused."""
+
+    field: str
+    """Its path, with indices."""
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.problem}"
+
+
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot that says what is wrong with the object's spec."""
 
-    refused: tuple[str, ...] = ()
-    """`<path>: <what is wrong>` of each stored value that admission would have refused."""
+    refused: tuple[Flaw, ...] = ()
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,10 +58,10 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """Fields whose values keep a meaning although they would be refused → why. Lists have `[]`; a field stands for
     all below it."""
 
-    def problems_of(self, spec: Any) -> tuple[str, ...]:
-        """`<path>: <what is wrong>` of each value that cannot be used."""
+    def flaws_of(self, spec: Any) -> tuple[Flaw, ...]:
+        """Values that cannot be used."""
         errors = (one for one in self.errors(spec) if not self.is_kept(one.field))
-        return tuple(dict.fromkeys(f"{one.field}: {one.message}" for one in errors))
+        return tuple(dict.fromkeys(Flaw(one.field, one.message) for one in errors))
 
     def is_kept(self, field: str) -> bool:
         """Whether the field, or one that it is part of, is in `kept`."""
@@ -64,13 +74,13 @@ class _Verdict:
 
     def __init__(self) -> None:
         self._spec: Any = None
-        self._problems: tuple[str, ...] = ()
+        self._flaws: tuple[Flaw, ...] = ()
 
-    def of(self, spec: Any, stored: Stored) -> tuple[str, ...]:
-        """The problems. A cache keeps the typed spec while only the status changes, so it is judged once."""
+    def of(self, spec: Any, stored: Stored) -> tuple[Flaw, ...]:
+        """The flaws. A cache keeps the typed spec while only the status changes, so it is judged once."""
         if spec is not self._spec:
-            self._spec, self._problems = spec, stored.problems_of(spec)
-        return self._problems
+            self._spec, self._flaws = spec, stored.flaws_of(spec)
+        return self._flaws
 
 
 def judged(control: Control, stored: Stored) -> Control:
@@ -85,8 +95,8 @@ def judged(control: Control, stored: Stored) -> Control:
         spec = getattr(seen, "spec", seen)
         if spec is None or seen.is_deleting:
             return found
-        problems = read.memory(_Verdict).of(spec, stored)
-        return msgspec.structs.replace(found, refused=problems) if problems else found
+        flaws = read.memory(_Verdict).of(spec, stored)
+        return msgspec.structs.replace(found, refused=flaws) if flaws else found
 
     return msgspec.structs.replace(control, snapshot=snapshot)
 
@@ -96,9 +106,9 @@ def as_document(spec: Any) -> Document:
     return {"metadata": {"name": "stored"}, "spec": msgspec.to_builtins(spec)}
 
 
-def refused_plan(problems: Sequence[str], *, pods: Iterable[str] = ()) -> Plan:
+def refused_plan(problems: Sequence[Flaw | str], *, pods: Iterable[str] = ()) -> Plan:
     """Nothing is touched; an event says which fields are in the way. `pods`: those that are left alone."""
-    message = "; ".join(problems)
+    message = "; ".join(map(str, problems))
     return Plan(
         waiting=Reason(Code.INVALID_SPEC, message, CODES[Code.INVALID_SPEC].helps),
         skipped=dict.fromkeys(pods, Reason(Code.INVALID_SPEC, message)),

@@ -8,7 +8,7 @@ truncate_history(), requeue_after(), changed_status(), choose_update_revision() 
 Pure. A kind supplies what is its own: what its status says of each, and its phases.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
 from pykruise.plans.ownership import delete_revision, selector_in
 from pykruise.plans.phases import Phase
+from pykruise.plans.stored_values import Flaw
 from pykruise.pods import keys
 from pykruise.pods.names import RevisionHash
 from pykruise.pods.reasons import CODES, Code
@@ -77,7 +78,7 @@ class WorkloadSnapshot(Protocol):
     @property
     def now(self) -> Instant: ...
     @property
-    def refused(self) -> Sequence[str]: ...
+    def refused(self) -> Sequence[Flaw]: ...
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,18 +118,14 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
     )
     if isinstance(guard, Mismatch):
         return _guarded(frame, snapshot, guard)
-    if problems := [*frame.problems(snapshot), *_further(frame, snapshot)]:
+    if problems := frame.problems(snapshot) or _flaws(frame, snapshot):
         return refuse(frame, snapshot, problems)
     return frame.phases(snapshot, guard.unrecorded)
 
 
-def _further(frame: Frame, snapshot: WorkloadSnapshot) -> Iterator[Problem]:
-    """What admission would have refused besides: fields that `problems` names already are left out."""
-    named = {one.message.partition(": ")[0] for one in frame.problems(snapshot)}
-    for message in snapshot.refused:
-        field = message.partition(": ")[0]
-        if field not in named:
-            yield Problem(message, condition=frame.condition_of(field))
+def _flaws(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
+    """What admission would have refused besides."""
+    return [Problem(str(one), condition=frame.condition_of(one.field)) for one in snapshot.refused]
 
 
 def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:

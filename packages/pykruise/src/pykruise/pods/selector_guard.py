@@ -3,7 +3,7 @@
 spec.selector + the owner's revisions and pods ──▶ check_selector() ──▶ Managed  : go on
                                                                    └─▶ Mismatch : touch nothing, say so
 record_of() ──▶ the annotation that every new revision is born with
-managed_by_condition() ──▶ the selector that admission lets back in
+is_guarded(), managed_selector() ──▶ the selector that admission lets back in
 
 Pure; serves every kind that has pods and a selector. The webhook forbids a change of `spec.selector`, but a
 stored selector changes all the same when no webhook was asked (an outage, a restored etcd, a direct write). A
@@ -32,7 +32,8 @@ __all__ = [
     "Mismatch",
     "canonical_selector",
     "check_selector",
-    "managed_by_condition",
+    "is_guarded",
+    "managed_selector",
     "record_of",
 ]
 
@@ -44,8 +45,6 @@ SELECTOR_CHANGED: Final = "SelectorChanged"
 
 LOOK_AGAIN_S: Final = 600.0
 """While the guard holds, the owner is requeued, and its event recorded again, this often."""
-
-_MANAGED: Final = "spec.selector is immutable: managed "
 
 
 class Managed(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +66,10 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
         """What happened and how to recover, for the condition and the event. `kind`: for example CloneSet."""
         managed = self.managed or "(not recorded; the pods or revisions that it owns do not match)"
         return (
-            f"{_MANAGED}{managed}, found {self.found}; no pod will be created, deleted or updated until the "
-            f"managed selector is restored. Put it back; or delete the {kind} with its pods and create it "
-            f"anew; or, to keep the pods, delete it with --cascade=orphan, relabel them and create it anew."
+            f"spec.selector is immutable: managed {managed}, found {self.found}; no pod will be created, deleted "
+            f"or updated until the managed selector is restored. Put it back; or delete the {kind} with its pods "
+            f"and create it anew; or, to keep the pods, delete it with --cascade=orphan, relabel them and create "
+            f"it anew."
         )
 
     @property
@@ -136,24 +136,22 @@ def check_selector(
     return Managed()
 
 
-def managed_by_condition(conditions: Iterable[Mapping[str, Any]]) -> Document | None:
-    """The managed selector that a condition `SelectorMismatch` names; None: there is none, or it is unknown.
+def is_guarded(conditions: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the controller says by its condition that the guard holds."""
+    return any(one.get("type") == SELECTOR_MISMATCH and one.get("status") == "True" for one in conditions)
 
-    Admission lets exactly this selector back in. The condition is written by the controller alone, so the
-    webhook needs nothing but the object itself.
-    """
-    for condition in conditions:
-        if condition.get("type") != SELECTOR_MISMATCH or condition.get("status") != "True":
-            continue
-        message = str(condition.get("message") or "")
-        if not message.startswith(_MANAGED):
-            return None
-        try:
-            found, _ = json.JSONDecoder().raw_decode(message, len(_MANAGED))
-        except ValueError:
-            return None
-        return found if isinstance(found, dict) else None
-    return None
+
+def managed_selector(owned: Iterable[RevisionView]) -> Document | None:
+    """The selector that the newest record names; None: there is no record, or it cannot be read. `owned`: revisions
+    whose controller is the owner. Admission lets exactly this selector back in."""
+    recorded = [one for one in owned if one.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
+    if not recorded:
+        return None
+    try:
+        found = json.loads(max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION])
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _age(revision: RevisionView) -> tuple[int, float, str]:

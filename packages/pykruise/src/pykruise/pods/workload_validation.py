@@ -29,7 +29,7 @@ from pykruise.kube.selectors import SelectorError, selector_from
 from pykruise.kube.validation_rules import is_dns1123_subdomain, is_qualified_name
 from pykruise.pods.api import PriorityStrategy, ScatterTerm
 from pykruise.pods.claims import template_name
-from pykruise.pods.selector_guard import canonical_selector, managed_by_condition
+from pykruise.pods.selector_guard import canonical_selector, is_guarded
 from pykruise.pods.template_metadata import pod_labels
 from pykruise.pods.template_validation import labels_errors, template_errors
 
@@ -141,17 +141,22 @@ def _stored_errors(old: Mapping[str, Any]) -> list[Cause]:
 
 
 def immutable_errors(
-    new: Mapping[str, Any], stored: Mapping[str, Any], *, kind: str, mutable: Collection[str]
+    new: Mapping[str, Any],
+    stored: Mapping[str, Any],
+    *,
+    kind: str,
+    mutable: Collection[str],
+    managed: Mapping[str, Any] | None = None,
 ) -> Iterator[Cause]:
     """Only `mutable` fields of the spec may change; in practice, the selector stays.
 
     `new` is the spec, `stored` the whole object. A selector that was changed behind admission's back may be
-    put back to the one that pods are managed by.
+    put back to the one that pods are managed by: `managed`, by the record of its revisions.
     """
     old: Mapping[str, Any] = stored.get("spec") or {}
     fields = {*new, *old} - {*mutable}
-    managed = managed_by_condition((stored.get("status") or {}).get("conditions") or ())
-    if managed is not None and _is_selector(new.get("selector"), managed):
+    guarded = is_guarded((stored.get("status") or {}).get("conditions") or ())
+    if guarded and managed is not None and _is_selector(new.get("selector"), managed):
         fields.discard("selector")
     if any(not _means_the_same(field, new.get(field), old.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pykruise.kinds.advancedcronjob.children import Ending, ended_document, tick_of
 from pykruise.kinds.advancedcronjob.plan import begins_at, schedule_of
-from pykruise.kinds.advancedcronjob.snapshot import Snapshot
+from pykruise.kinds.advancedcronjob.snapshot import Snapshot, is_readable
 from pykruise.kube.clock import Instant
 from pykruise.kube.cron import Every, Fields, Schedule, ScheduleError, ticks_between
 from pykruise.plans.insight import ClockInsight
@@ -46,7 +46,7 @@ def zone_of(snapshot: Snapshot) -> str:
 
 def _schedule(snapshot: Snapshot) -> Schedule | None:
     try:
-        return schedule_of(snapshot) if snapshot.cron.spec is not None else None
+        return schedule_of(snapshot) if is_readable(snapshot) else None
     except ScheduleError:
         return None
 

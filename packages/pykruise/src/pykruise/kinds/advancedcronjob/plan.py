@@ -19,7 +19,7 @@ from pykruise.kinds.advancedcronjob.children import (
     is_name_too_long,
 )
 from pykruise.kinds.advancedcronjob.due import MANY, Due, due
-from pykruise.kinds.advancedcronjob.snapshot import Snapshot, key_of
+from pykruise.kinds.advancedcronjob.snapshot import Readable, Snapshot, is_readable, key_of
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kube.api import ObjectReference
 from pykruise.kube.clock import Instant, format_time
@@ -60,14 +60,13 @@ def plan_cronjob(snapshot: Snapshot) -> Plan:
     cron = snapshot.cron
     if cron.is_deleting:
         return Plan()
-    if snapshot.refused:
-        return refused_plan(snapshot.refused)
-    if cron.made is None:
-        return refused_plan([cron.problem or "spec.template: none of the templates is set"])
-    assert cron.spec is not None  # what was read of it says what is made
+    if not is_readable(snapshot) or cron.made is None:
+        unset = "spec.template: none of the templates is set"
+        return refused_plan(snapshot.refused or [cron.problem or unset])
+    spec = snapshot.cron.spec
     history = _history(snapshot)
     kept = _Plan(snapshot, history)
-    if cron.spec.paused:
+    if spec.paused:
         return kept.waits(Reason(Code.PAUSED, "it is paused", "set spec.paused to false"))
     try:
         schedule = schedule_of(snapshot)
@@ -79,16 +78,15 @@ def plan_cronjob(snapshot: Snapshot) -> Plan:
         schedule,
         last=begins_at(snapshot),
         now=snapshot.now,
-        deadline_s=cron.spec.starting_deadline_seconds,
+        deadline_s=spec.starting_deadline_seconds,
     )
     kept.next = found.next
     return _serve(snapshot, kept, found)
 
 
-def schedule_of(snapshot: Snapshot) -> Schedule:
+def schedule_of(snapshot: Readable) -> Schedule:
     """Its schedule, in its zone or that of the manager. Raises ScheduleError."""
     spec = snapshot.cron.spec
-    assert spec is not None
     zone = spec.time_zone if spec.time_zone is not None else snapshot.settings.time_zone
     return parse_schedule(spec.schedule, zone=zone)
 
@@ -107,10 +105,9 @@ def begins_at(snapshot: Snapshot) -> Instant:
     return served if snapshot.changed_at is None else max(served, snapshot.changed_at)
 
 
-def _serve(snapshot: Snapshot, kept: "_Plan", found: Due) -> Plan:
+def _serve(snapshot: Readable, kept: "_Plan", found: Due) -> Plan:
     """What is due, as the concurrency policy has it."""
     cron = snapshot.cron
-    assert cron.spec is not None
     assert cron.made is not None
     if found.late is not None:
         seconds = cron.spec.starting_deadline_seconds
@@ -142,7 +139,7 @@ def _active(children: Iterable[ChildView]) -> list[ChildView]:
 class _Plan:
     """The plan of a snapshot, with the history that goes in any case."""
 
-    def __init__(self, snapshot: Snapshot, history: Sequence[ChildView]) -> None:
+    def __init__(self, snapshot: Readable, history: Sequence[ChildView]) -> None:
         self._snapshot = snapshot
         self._history = history
         self.next: Instant | None = None
@@ -252,10 +249,9 @@ class _Plan:
         return Reason(Code.NEXT_TICK, "its schedule has no time within five years", "correct spec.schedule")
 
 
-def _history(snapshot: Snapshot) -> list[ChildView]:
+def _history(snapshot: Readable) -> list[ChildView]:
     """Finished children beyond the limits, the oldest first."""
     spec = snapshot.cron.spec
-    assert spec is not None
     found: list[ChildView] = []
     for ending, limit in (
         (Ending.FAILED, spec.failed_jobs_history_limit),

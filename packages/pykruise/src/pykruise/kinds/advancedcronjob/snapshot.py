@@ -5,7 +5,7 @@ AdvancedCronJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ pla
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeGuard
 
 import msgspec
 
@@ -34,8 +34,11 @@ from pykruise.runtime.views import Views
 __all__ = [
     "CRON_JOB_VIEWS",
     "AdvancedCronJobView",
+    "Readable",
+    "ReadableAdvancedCronJobView",
     "Settings",
     "Snapshot",
+    "is_readable",
     "read_spec",
     "snapshot",
 ]
@@ -141,6 +144,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     known."""
     now: Instant
     settings: Settings = Settings()
+
+
+class ReadableAdvancedCronJobView(AdvancedCronJobView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: AdvancedCronJobSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    cron: ReadableAdvancedCronJobView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.cron.spec is not None and not snapshot.refused
 
 
 class Served:

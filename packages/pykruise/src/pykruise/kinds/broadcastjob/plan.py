@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.broadcastjob.pods import creations, deletion
-from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Snapshot
+from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Readable, Snapshot, is_readable
 from pykruise.kinds.broadcastjob.status import (
     FAILED,
     PAUSED,
@@ -62,11 +62,11 @@ def plan_broadcastjob(snapshot: Snapshot) -> Plan:
     job = snapshot.job
     if job.is_deleting:
         return Plan()
-    if job.spec is None or snapshot.refused:
-        return refused_plan([job.problem] if job.spec is None else snapshot.refused)
+    if not is_readable(snapshot):
+        return refused_plan(snapshot.refused or [snapshot.job.problem])
     targets = targets_of(snapshot)
     try:
-        policy = policy_of(job.spec, desired=sum(one.is_wanted for one in targets.targets))
+        policy = policy_of(snapshot.job.spec, desired=sum(one.is_wanted for one in targets.targets))
     except ValueError as error:
         return refused_plan([f"spec.parallelism: {error}"])
     if job.is_finished and not job.status.completion_time:
@@ -97,7 +97,7 @@ def policy_of(spec: BroadcastJobSpec, *, desired: int) -> Policy:
     )
 
 
-def _run_of(snapshot: Snapshot) -> Run:
+def _run_of(snapshot: Readable) -> Run:
     job = snapshot.job
     started_at = _time(job.status.start_time)
     finished_at = _time(job.status.completion_time) if job.is_finished else None
@@ -120,7 +120,7 @@ def _time(text: str | None) -> Instant | None:
 # A job that is over
 
 
-def _after_end(snapshot: Snapshot, targets: Targets, decision: Decision) -> Plan:
+def _after_end(snapshot: Readable, targets: Targets, decision: Decision) -> Plan:
     """Pods that a failed job has not stopped yet go, and at its time the job."""
     job = snapshot.job
     stages = _stop(targets, decision.stop, "the job has failed")
@@ -146,7 +146,7 @@ def _deletion_of(job: BroadcastJobView) -> Stage:
 # A job that is not
 
 
-def _before_end(snapshot: Snapshot, targets: Targets, decision: Decision, policy: Policy) -> Plan:
+def _before_end(snapshot: Readable, targets: Targets, decision: Decision, policy: Policy) -> Plan:
     job = snapshot.job
     if decision.finish is not None:
         return _ending(snapshot, targets, decision, decision.finish)
@@ -175,7 +175,7 @@ def _before_end(snapshot: Snapshot, targets: Targets, decision: Decision, policy
     )
 
 
-def _ending(snapshot: Snapshot, targets: Targets, decision: Decision, finish: Finish) -> Plan:
+def _ending(snapshot: Readable, targets: Targets, decision: Decision, finish: Finish) -> Plan:
     job = snapshot.job
     resumed = [_GOES_ON] if job.status.phase == PAUSED else []
     status = finished(snapshot, decision, finish)
@@ -200,7 +200,7 @@ _END_NOTES: Final = {
 }
 
 
-def _pausing(snapshot: Snapshot, decision: Decision) -> Plan:
+def _pausing(snapshot: Readable, decision: Decision) -> Plan:
     """A failed pod pauses the job. The status is first: a spec that says paused, and nothing else, would look as if a
     person had paused it."""
     job = snapshot.job
@@ -220,7 +220,7 @@ def _pausing(snapshot: Snapshot, decision: Decision) -> Plan:
     )
 
 
-def _paused(snapshot: Snapshot, decision: Decision, policy: Policy) -> Plan:
+def _paused(snapshot: Readable, decision: Decision, policy: Policy) -> Plan:
     """Nothing is done but to say how things are."""
     has_failed = decision.counts.failed > 0 and policy.on_failure is OnFailure.PAUSE
     remedy = _RESUME_AFTER_FAILURE if has_failed else _RESUME
@@ -290,7 +290,7 @@ def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Not
         )
 
 
-def _skipped_pods(snapshot: Snapshot, targets: Targets) -> dict[str, Reason]:
+def _skipped_pods(snapshot: Readable, targets: Targets) -> dict[str, Reason]:
     """Pods that have failed and are left as they are, with what that means."""
     found: dict[str, Reason] = {}
     for one in targets.targets:

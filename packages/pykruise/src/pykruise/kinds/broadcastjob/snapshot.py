@@ -8,7 +8,7 @@ The snapshot carries time, names and settings, so that the same snapshot always 
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeGuard
 
 import msgspec
 
@@ -38,8 +38,11 @@ from pykruise.runtime.views import Views
 __all__ = [
     "BROADCAST_JOB_VIEWS",
     "BroadcastJobView",
+    "Readable",
+    "ReadableBroadcastJobView",
     "Settings",
     "Snapshot",
+    "is_readable",
     "pod_name",
     "read_spec",
     "snapshot",
@@ -129,6 +132,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     names: Mapping[str, str] = {}
     """By node without a pod of the job: what its pod would be called."""
     settings: Settings = Settings()
+
+
+class ReadableBroadcastJobView(BroadcastJobView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: BroadcastJobSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    job: ReadableBroadcastJobView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.job.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: BroadcastJobView, read: Read[Settings]) -> Snapshot:

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.broadcastjob.snapshot import Snapshot
+from pykruise.kinds.broadcastjob.snapshot import Readable
 from pykruise.kinds.broadcastjob.types import BroadcastJobStatus
 from pykruise.kube.api import JobCondition
 from pykruise.kube.clock import format_time
@@ -33,7 +33,7 @@ _MESSAGES: Final = {
 _ALWAYS: Final = ("active", "desired", "failed", "succeeded")
 
 
-def status_now(snapshot: Snapshot, counts: Counts, *, phase: str) -> BroadcastJobStatus:
+def status_now(snapshot: Readable, counts: Counts, *, phase: str) -> BroadcastJobStatus:
     """What is, before anything is written."""
     return msgspec.structs.replace(
         snapshot.job.status,
@@ -46,7 +46,7 @@ def status_now(snapshot: Snapshot, counts: Counts, *, phase: str) -> BroadcastJo
     )
 
 
-def finished(snapshot: Snapshot, decision: Decision, finish: Finish) -> BroadcastJobStatus:
+def finished(snapshot: Readable, decision: Decision, finish: Finish) -> BroadcastJobStatus:
     """The last status: no pod is left active, and those that are stopped count as failed."""
     counts = decision.counts
     status = status_now(snapshot, counts, phase=FAILED if finish.is_failure else COMPLETED)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Snapshot
+from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Readable
 from pykruise.pods.fan_out import State, Target
 from pykruise.pods.nodes import NodeView
 from pykruise.pods.views import FINISHED, PodView
@@ -36,10 +36,9 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True):
     """Targets that are pods on nodes that are not there: Kubernetes deletes them, once it is sure."""
 
 
-def targets_of(snapshot: Snapshot) -> Targets:
+def targets_of(snapshot: Readable) -> Targets:
     """Every node that fits and every pod of the job."""
     job = snapshot.job
-    assert job.spec is not None
     limit = job.spec.failure_policy.restart_limit if job.spec.failure_policy else 0
     found = _Gathering(job, limit)
     by_node = _by_node(snapshot.pods)

@@ -1,7 +1,7 @@
 """CloneSet's two admission reviews, as functions that a webhook server or a sandbox calls.
 
 AdmissionRequest ──▶ mutate_cloneset()   ──▶ the object with its defaults
-                 ──▶ validate_cloneset() ──▶ allowed, or refused (422) with every field error
+                 ──▶ validating(…)()     ──▶ allowed, or refused (422) with every field error
 
 v1beta1 only; another version is refused with 400.
 """
@@ -12,12 +12,15 @@ from pykruise.kinds.cloneset.defaults import with_defaults
 from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec
 from pykruise.kinds.cloneset.validation import errors_of, warnings_of
-from pykruise.kube.admission import Reviewer
+from pykruise.kube.admission import AdmissionRequest, Reviewer
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.plans.review import RevisionLookup, managed_selector_of
 from pykruise.pods.open_parts import TEMPLATES
 from pykruise.pods.template_defaults import WorkloadDefaulting
 from pykruise.pods.workload_admission import Reviews
 
-__all__ = ["mutate_cloneset", "mutating", "validate_cloneset"]
+__all__ = ["mutate_cloneset", "mutating", "validate_cloneset", "validating"]
 
 _REVIEWS: Final = Reviews[CloneSetSpec](
     resource=CLONE_SETS, versions=(CLONE_SETS.version,), read_spec=read_spec, parts=TEMPLATES
@@ -34,7 +37,16 @@ def mutating(settings: WorkloadDefaulting) -> Reviewer:
 mutate_cloneset: Final = mutating(WorkloadDefaulting())
 """The mutating review with default settings."""
 
-validate_cloneset: Final[Reviewer] = _REVIEWS.validating(
-    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object),
-    warnings_of=lambda _, spec: warnings_of(spec),
-)
+
+def validating(revisions: RevisionLookup | None) -> Reviewer:
+    """The validating review. `revisions` say by which selector pods are managed; without, no other may be stored."""
+
+    async def errors(request: AdmissionRequest, doc: Document, spec: CloneSetSpec) -> list[Cause]:
+        managed = await managed_selector_of(request, revisions)
+        return errors_of(doc, spec, old=request.old_object, managed=managed)
+
+    return _REVIEWS.judging(errors, warnings_of=lambda _, spec: warnings_of(spec))
+
+
+validate_cloneset: Final = validating(None)
+"""The same where there is nothing to ask."""

@@ -6,7 +6,7 @@ KIND ──▶ definitions, roles, caches, controllers, admission, doctor, expla
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.cloneset.admission import mutating, validate_cloneset
+from pykruise.kinds.cloneset.admission import mutating, validating
 from pykruise.kinds.cloneset.conversion import CONVERSION
 from pykruise.kinds.cloneset.insight import INSIGHT
 from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
@@ -162,7 +162,7 @@ KIND = Kind(
     settings=Settings,
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),
-        validating=lambda *_: validate_cloneset,
+        validating=lambda _, lookups: validating(lookups.revisions),
         spoke=lambda settings, lookups: spoke_rules(
             lookups.pods, resources_in_place=settings.in_place_vertical_scaling
         ),

@@ -19,7 +19,7 @@ from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
 from pykruise.kinds.cloneset.scale import plan_scale
 from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP, overlap_note, overlap_of
-from pykruise.kinds.cloneset.snapshot import Snapshot
+from pykruise.kinds.cloneset.snapshot import Readable, Snapshot
 from pykruise.kinds.cloneset.status import (
     FAILED_SCALE,
     FAILED_UPDATE,
@@ -254,9 +254,8 @@ def _truncate_pods_to_delete(ws: WorkingSet) -> Iterable[Chain]:
 # What is a CloneSet's own in the frame
 
 
-def _planned(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
+def _planned(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
     cloneset, spec = snapshot.cloneset, snapshot.cloneset.spec
-    assert spec is not None
     limits, _ = limits_of(spec)
     selector = selector_from(msgspec.to_builtins(spec.selector))
     matching, mismatched = _by_selector(snapshot.pods, selector)
@@ -285,10 +284,9 @@ def _unreadable(snapshot: Snapshot) -> list[Problem]:
     return []
 
 
-def _problems(snapshot: Snapshot) -> list[Problem]:
+def _problems(snapshot: Readable) -> list[Problem]:
     """Stored values that admission would have refused, each with the condition that reports it."""
     spec = snapshot.cloneset.spec
-    assert spec is not None
     found: list[Problem] = []
     try:
         selector = selector_from(msgspec.to_builtins(spec.selector))

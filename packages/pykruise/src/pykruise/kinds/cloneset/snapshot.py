@@ -49,6 +49,8 @@ __all__ = [
     "BY_UID",
     "CLONE_SET_VIEWS",
     "CloneSetView",
+    "Readable",
+    "ReadableCloneSetView",
     "Settings",
     "Snapshot",
     "read_spec",
@@ -172,6 +174,18 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     settings: Settings = Settings()
     seen: Seen = Seen()
     """What the last plan for this CloneSet found of pods in updates; plans come out the same without it."""
+
+
+class ReadableCloneSetView(CloneSetView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: plans/workload_frame.py decides which objects have it."""
+
+    spec: CloneSetSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    cloneset: ReadableCloneSetView
 
 
 async def snapshot(view: CloneSetView, read: Read[Settings]) -> Snapshot:

@@ -59,9 +59,14 @@ _WHOLE_NUMBER = re.compile("[0-9]{1,10}")
 
 
 def errors_of(
-    doc: Mapping[str, Any], spec: CloneSetSpec, *, old: Mapping[str, Any] | None = None
+    doc: Mapping[str, Any],
+    spec: CloneSetSpec,
+    *,
+    old: Mapping[str, Any] | None = None,
+    managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update.
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update,
+    `managed` the selector that its pods are managed by, where it is asked for.
 
     A document whose spec has no selector or template comes with placeholders for them in `spec`.
     """
@@ -77,7 +82,7 @@ def errors_of(
     errors += _strategy_errors(spec)
     errors += check_size(doc, old, *WEIGHTS, most=MOST_WEIGHTS)
     if old is not None:
-        errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE)  # section 5.2
+        errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE, managed=managed)  # section 5.2
     return errors
 
 

@@ -20,8 +20,11 @@ from pykruise.kinds.containerrecreaterequest.view import (
     ACTIVE_LABEL,
     TURN_ANNOTATION,
     WAITS,
+    Readable,
+    ReadableRequestView,
     RequestView,
     Snapshot,
+    is_readable,
 )
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
@@ -58,8 +61,8 @@ def plan_request(snapshot: Snapshot) -> Plan:
     request = snapshot.request
     if request.is_deleting or request.is_over:
         return _after_end(snapshot)
-    if request.spec is None or snapshot.refused:
-        return refused_plan([request.problem] if request.spec is None else snapshot.refused)
+    if not is_readable(snapshot):
+        return refused_plan(snapshot.refused or [snapshot.request.problem])
     pod = snapshot.pod
     if pod is None or pod.is_deleting:
         return _ending(snapshot, POD_GONE)
@@ -74,10 +77,9 @@ def plan_request(snapshot: Snapshot) -> Plan:
     return _during(snapshot, pod, again_s)
 
 
-def _times_left(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+def _times_left(snapshot: Readable) -> Iterator[tuple[str, float]]:
     """By the message of the end: seconds until it."""
     request, now = snapshot.request, snapshot.now
-    assert request.spec is not None
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
         began = max([snapshot.turn_at, *(_ended_at(one) for one in snapshot.others)])
         yield NO_RESPONSE, began + RESPONSE_S - now
@@ -109,7 +111,7 @@ def _time(text: str | None) -> Instant | None:
         return None
 
 
-def _not_begun(snapshot: Snapshot, pod: PodView) -> Reason:
+def _not_begun(snapshot: Readable, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
         return Reason(Code.PARALLELISM, "another request for the pod is carried out first")
     what = f"the agent of node {pod.node_name} has not begun"
@@ -119,7 +121,7 @@ def _not_begun(snapshot: Snapshot, pod: PodView) -> Reason:
 # While the agent is at work
 
 
-def _during(snapshot: Snapshot, pod: PodView, again_s: float | None) -> Plan:
+def _during(snapshot: Readable, pod: PodView, again_s: float | None) -> Plan:
     request = snapshot.request
     stages = _hold_back(snapshot, pod)
     status = dict(request.stored_status)
@@ -135,9 +137,8 @@ def _during(snapshot: Snapshot, pod: PodView, again_s: float | None) -> Plan:
     )
 
 
-def _mirror(request: RequestView, pod: PodView) -> list[Document]:
+def _mirror(request: ReadableRequestView, pod: PodView) -> list[Document]:
     """Containers that have been started since the request, as the kubelet says. Without one, what was said stays."""
-    assert request.spec is not None
     statuses = {one.name: one for one in (*pod.container_statuses, *pod.init_statuses)}
     return [
         {
@@ -163,9 +164,8 @@ def _is_new(target: ContainerTarget, known: ContainerStatusFacts) -> bool:
     return runs and is_other
 
 
-def _unfinished(request: RequestView) -> Reason:
+def _unfinished(request: ReadableRequestView) -> Reason:
     states = {one.name: one for one in request.status.container_recreate_states or ()}
-    assert request.spec is not None
     for one in request.spec.containers:
         state = states.get(one.name)
         if state is None or state.phase not in ("Succeeded", "Failed"):
@@ -180,10 +180,9 @@ def _unfinished(request: RequestView) -> Reason:
     return Reason(Code.PODS_ACTIVE, "the agent has still to say that it is done")
 
 
-def _hold_back(snapshot: Snapshot, pod: PodView) -> tuple[Stage, ...]:
+def _hold_back(snapshot: Readable, pod: PodView) -> tuple[Stage, ...]:
     """The pod out of service, once; then the condition from which the agent counts the grace period."""
     request = snapshot.request
-    assert request.spec is not None
     strategy = request.spec.strategy
     if strategy is None or strategy.unready_grace_period_seconds is None or _is_held(request):
         return ()

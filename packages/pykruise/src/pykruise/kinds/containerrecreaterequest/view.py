@@ -7,7 +7,7 @@ RequestView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from pykruise.kinds.containerrecreaterequest.types import (
     CONTAINER_RECREATE_REQUESTS,
@@ -32,9 +32,12 @@ __all__ = [
     "REQUEST_VIEWS",
     "TURN_ANNOTATION",
     "WAITS",
+    "Readable",
+    "ReadableRequestView",
     "RequestView",
     "Snapshot",
     "Turn",
+    "is_readable",
     "read_spec",
     "snapshot",
 ]
@@ -97,6 +100,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     is_turn_noted: bool = True
     """Whether the request says so, or its creation does."""
     now: Instant
+
+
+class ReadableRequestView(RequestView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: ContainerRecreateRequestSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    request: ReadableRequestView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.request.spec is not None and not snapshot.refused
 
 
 class Turn:

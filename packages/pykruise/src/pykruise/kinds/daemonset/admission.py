@@ -12,11 +12,14 @@ from pykruise.kinds.daemonset.defaults import with_defaults
 from pykruise.kinds.daemonset.snapshot import read_spec
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec
 from pykruise.kinds.daemonset.validation import errors_of
-from pykruise.kube.admission import Reviewer
+from pykruise.kube.admission import AdmissionRequest, Reviewer
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.plans.review import RevisionLookup, managed_selector_of
 from pykruise.pods.open_parts import TEMPLATE
 from pykruise.pods.workload_admission import Reviews
 
-__all__ = ["mutate_daemonset", "validate_daemonset"]
+__all__ = ["mutate_daemonset", "validate_daemonset", "validating"]
 
 _REVIEWS: Final = Reviews[DaemonSetSpec](
     resource=DAEMON_SETS, versions=("v1alpha1", "v1beta1"), read_spec=read_spec, parts=TEMPLATE
@@ -24,6 +27,16 @@ _REVIEWS: Final = Reviews[DaemonSetSpec](
 
 mutate_daemonset: Final[Reviewer] = _REVIEWS.mutating(lambda _, doc: with_defaults(doc))
 
-validate_daemonset: Final[Reviewer] = _REVIEWS.validating(
-    lambda request, doc, spec: errors_of(doc, spec, old=request.old_object)
-)
+
+def validating(revisions: RevisionLookup | None) -> Reviewer:
+    """The validating review. `revisions` say by which selector pods are managed; without, no other may be stored."""
+
+    async def errors(request: AdmissionRequest, doc: Document, spec: DaemonSetSpec) -> list[Cause]:
+        managed = await managed_selector_of(request, revisions)
+        return errors_of(doc, spec, old=request.old_object, managed=managed)
+
+    return _REVIEWS.judging(errors)
+
+
+validate_daemonset: Final = validating(None)
+"""The same where there is nothing to ask."""

@@ -8,7 +8,7 @@ A node's heartbeat enqueues nothing. A node that changes enqueues the DaemonSets
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.daemonset.admission import mutate_daemonset, validate_daemonset
+from pykruise.kinds.daemonset.admission import mutate_daemonset, validating
 from pykruise.kinds.daemonset.conversion import CONVERSION
 from pykruise.kinds.daemonset.insight import INSIGHT
 from pykruise.kinds.daemonset.placement import Place
@@ -147,7 +147,9 @@ KIND = Kind(
         Amount(path=("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")),
     ),
     settings=Settings,
-    reviews=Reviews(mutating=lambda *_: mutate_daemonset, validating=lambda *_: validate_daemonset),
+    reviews=Reviews(
+        mutating=lambda *_: mutate_daemonset, validating=lambda _, lookups: validating(lookups.revisions)
+    ),
     stored=_STORED,
     control=judged(
         Control(

@@ -24,7 +24,7 @@ from pykruise.kinds.daemonset.revisions import (
     stored,
     unchanged_revisions,
 )
-from pykruise.kinds.daemonset.snapshot import Snapshot
+from pykruise.kinds.daemonset.snapshot import Readable, Snapshot
 from pykruise.kinds.daemonset.status import counters, status_of, with_reason
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetStatus
 from pykruise.kinds.daemonset.update import plan_update
@@ -73,9 +73,8 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | 
 # Joining the phases
 
 
-def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
+def _phases(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.daemonset.spec
-    assert spec is not None
     revisions = choose_revisions(snapshot)
     ws = WorkingSet(snapshot, spec=spec, revisions=revisions, overview=snapshot.overview)
     before = [
@@ -155,9 +154,8 @@ def _unreadable(snapshot: Snapshot) -> list[Problem]:
     return []
 
 
-def _problems(snapshot: Snapshot) -> list[Problem]:
+def _problems(snapshot: Readable) -> list[Problem]:
     daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
-    assert spec is not None
     assert daemonset.selector is not None
     found = [Problem(one) for one in limits_of(spec, desired=0).problems]
     if not daemonset.selector.matches(pod_labels(spec.template)):
@@ -171,10 +169,9 @@ def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> DaemonSetStatus
     return with_reason(snapshot.daemonset.status, waiting, now=snapshot.now)
 
 
-def _guarded(snapshot: Snapshot, message: str) -> DaemonSetStatus:
+def _guarded(snapshot: Readable, message: str) -> DaemonSetStatus:
     """The counters go on, over what is owned."""
     spec = snapshot.daemonset.spec
-    assert spec is not None
     ws = WorkingSet(
         snapshot, spec=spec, revisions=unchanged_revisions(snapshot), overview=by_ownership(snapshot.overview)
     )

@@ -44,6 +44,8 @@ __all__ = [
     "DAEMON_SET_VIEWS",
     "DaemonSetView",
     "NodeMemory",
+    "Readable",
+    "ReadableDaemonSetView",
     "Settings",
     "Snapshot",
     "read_spec",
@@ -150,6 +152,18 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     now: Instant
     ids: IdSource
     settings: Settings = Settings()
+
+
+class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: plans/workload_frame.py decides which objects have it."""
+
+    spec: DaemonSetSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    daemonset: ReadableDaemonSetView
 
 
 async def snapshot(view: DaemonSetView, read: Read[Settings]) -> Snapshot:

@@ -54,9 +54,14 @@ BLOCK: Final = f"{STRATEGY}.rollingUpdate"
 
 
 def errors_of(
-    doc: Mapping[str, Any], spec: DaemonSetSpec, *, old: Mapping[str, Any] | None = None
+    doc: Mapping[str, Any],
+    spec: DaemonSetSpec,
+    *,
+    old: Mapping[str, Any] | None = None,
+    managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update.
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update,
+    `managed` the selector that its pods are managed by, where it is asked for.
 
     A document whose spec has no selector or template comes with placeholders for them in `spec`. A spec that
     did not change is not looked at again: were one refused that is stored, no client could take the finalizers
@@ -79,7 +84,7 @@ def errors_of(
     if not same(given.get("burstReplicas"), stored.get("burstReplicas")):  # rule 21
         errors += _amount_errors(spec.burst_replicas, "spec.burstReplicas")
     if old is not None:
-        errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE)
+        errors += immutable_errors(given, old, kind=KIND, mutable=MUTABLE, managed=managed)
     return errors
 
 

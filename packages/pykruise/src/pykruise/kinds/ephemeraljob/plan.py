@@ -9,7 +9,7 @@ twice. Nothing is ever stopped: Kubernetes cannot take an ephemeral container ou
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kinds.ephemeraljob.snapshot import EphemeralJobView, Snapshot
+from pykruise.kinds.ephemeraljob.snapshot import EphemeralJobView, Readable, Snapshot, is_readable
 from pykruise.kinds.ephemeraljob.status import Tally, document_of, status_of
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec
 from pykruise.kube.clock import Instant, parse_time
@@ -50,13 +50,13 @@ def plan_ephemeraljob(snapshot: Snapshot) -> Plan:
     job = snapshot.job
     if job.is_deleting:
         return Plan(stages=_release(job))
-    if job.spec is None or snapshot.refused:
-        return refused_plan([job.problem] if job.spec is None else snapshot.refused)
-    pods = _targets(job, job.spec, snapshot.pods)
+    if not is_readable(snapshot):
+        return refused_plan(snapshot.refused or [snapshot.job.problem])
+    pods = _targets(job, snapshot.job.spec, snapshot.pods)
     states = {pod.name: _state_in(job, pod) for pod in pods}
     decision = fan_out(
         [Target(name=pod.name, state=_PROGRESS[states[pod.name]]) for pod in pods] if job.containers else (),
-        _policy_of(job.spec),
+        _policy_of(snapshot.job.spec),
         _run_of(snapshot),
         now=snapshot.now,
     )
@@ -144,13 +144,12 @@ def _tally(states: Iterable[EphemeralState | None]) -> Tally:
 
 
 def _before_end(
-    snapshot: Snapshot,
+    snapshot: Readable,
     pods: Sequence[PodView],
     states: Mapping[str, EphemeralState | None],
     decision: Decision,
 ) -> Plan:
     job = snapshot.job
-    assert job.spec is not None
     status = status_of(
         job.status,
         _tally(states.values()),

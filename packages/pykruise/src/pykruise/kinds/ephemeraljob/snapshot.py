@@ -5,7 +5,7 @@ EphemeralJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.p
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec, EphemeralJobStatus
 from pykruise.kube.clock import Instant
@@ -19,7 +19,17 @@ from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_r
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = ["EPHEMERAL_JOB_VIEWS", "PARTS", "EphemeralJobView", "Snapshot", "read_spec", "snapshot"]
+__all__ = [
+    "EPHEMERAL_JOB_VIEWS",
+    "PARTS",
+    "EphemeralJobView",
+    "Readable",
+    "ReadableEphemeralJobView",
+    "Snapshot",
+    "is_readable",
+    "read_spec",
+    "snapshot",
+]
 
 
 class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
@@ -68,6 +78,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     pods: Sequence[PodView]
     """Active ones that its selector matches, the oldest first."""
     now: Instant
+
+
+class ReadableEphemeralJobView(EphemeralJobView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: EphemeralJobSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    job: ReadableEphemeralJobView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.job.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: EphemeralJobView, read: Read[Any]) -> Snapshot:

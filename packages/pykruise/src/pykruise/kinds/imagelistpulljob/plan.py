@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.imagelistpulljob.snapshot import ListJobView, Snapshot, template_of
+from pykruise.kinds.imagelistpulljob.snapshot import ListJobView, Readable, Snapshot, is_readable, template_of
 from pykruise.kinds.imagelistpulljob.types import (
     IMAGE_LIST_PULL_JOBS,
     FailedImageStatus,
@@ -49,11 +49,12 @@ def plan_imagelistpulljob(snapshot: Snapshot) -> Plan:
     job = snapshot.job
     if job.is_deleting:  # its ImagePullJobs go with it
         return Plan()
-    if job.spec is None or snapshot.refused:
-        return refused_plan([job.problem] if job.spec is None else snapshot.refused)
-    own, surplus = _sorted_out(snapshot, job.spec)
-    targets = [Target(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(job.spec.images)]
-    decision = fan_out(targets, _policy_of(job.spec), _run_of(snapshot), now=snapshot.now)
+    if not is_readable(snapshot):
+        return refused_plan(snapshot.refused or [snapshot.job.problem])
+    spec = snapshot.job.spec
+    own, surplus = _sorted_out(snapshot, spec)
+    targets = [Target(name=image, state=state_of(own.get(image))) for image in dict.fromkeys(spec.images)]
+    decision = fan_out(targets, _policy_of(spec), _run_of(snapshot), now=snapshot.now)
     if job.status.completion_time:
         return _after_end(job, decision)
     stages = (
@@ -66,7 +67,7 @@ def plan_imagelistpulljob(snapshot: Snapshot) -> Plan:
         stages=stages,
         status=status.document(),
         requeue_after_s=decision.requeue_after_s,
-        waiting=_waiting(decision, job.spec),
+        waiting=_waiting(decision, spec),
         skipped=dict(_skipped(own, targets)),
     )
 
@@ -77,7 +78,7 @@ def _policy_of(spec: ImageListPullJobSpec) -> Policy:
     return Policy(ends=done.type != "Never", ttl_s=done.ttl_seconds_after_finished)
 
 
-def _run_of(snapshot: Snapshot) -> Run:
+def _run_of(snapshot: Readable) -> Run:
     """Since when it runs is asked for a deadline only, which it has not."""
     ended = snapshot.job.status.completion_time
     finished_at = instant_of(ended)
@@ -90,7 +91,7 @@ def _run_of(snapshot: Snapshot) -> Run:
 
 
 def _sorted_out(
-    snapshot: Snapshot, spec: ImageListPullJobSpec
+    snapshot: Readable, spec: ImageListPullJobSpec
 ) -> tuple[Mapping[str, PullJobView], Sequence[PullJobView]]:
     """The ImagePullJob of each image, and those that are to go: of other images, of another template, or a second."""
     own: dict[str, PullJobView] = {}
@@ -140,7 +141,7 @@ def _label(job: ListJobView) -> Iterator[Chain]:
         )
 
 
-def _creations(snapshot: Snapshot, images: Sequence[str]) -> Iterator[Chain]:
+def _creations(snapshot: Readable, images: Sequence[str]) -> Iterator[Chain]:
     job = snapshot.job
     prefix = f"{job.name}-"[:LONGEST_PREFIX]
     used = {child.name[len(prefix) :] for child in snapshot.children}
@@ -207,7 +208,7 @@ def _after_end(job: ListJobView, decision: Decision) -> Plan:
 
 
 def _status(
-    snapshot: Snapshot, own: Mapping[str, PullJobView], targets: Sequence[Target], decision: Decision
+    snapshot: Readable, own: Mapping[str, PullJobView], targets: Sequence[Target], decision: Decision
 ) -> ImageListPullJobStatus:
     counts = decision.counts
     started = snapshot.job.status.start_time or format_time(snapshot.now)

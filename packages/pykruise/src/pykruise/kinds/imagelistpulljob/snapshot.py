@@ -5,7 +5,7 @@ ListJobView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -31,7 +31,10 @@ from pykruise.runtime.views import Views
 __all__ = [
     "LIST_JOB_VIEWS",
     "ListJobView",
+    "Readable",
+    "ReadableListJobView",
     "Snapshot",
+    "is_readable",
     "read_spec",
     "snapshot",
     "template_of",
@@ -101,6 +104,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """The ImagePullJobs that it controls, by name."""
     now: Instant
     ids: IdSource = IdSource(0)
+
+
+class ReadableListJobView(ListJobView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: ImageListPullJobSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    job: ReadableListJobView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.job.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: ListJobView, read: Read[NoSettings]) -> Snapshot:

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.kinds.imagepulljob.snapshot import Readable
 from pykruise.kube.api import ObjectReference
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
@@ -39,11 +39,10 @@ LEAST_DEADLINE_S: Final = 1800
 
 
 def entry_patch(
-    node: NodeImageView, snapshot: Snapshot, image: ImageName, secrets: Sequence[SecretReference]
+    node: NodeImageView, snapshot: Readable, image: ImageName, secrets: Sequence[SecretReference]
 ) -> Chain:
     """The patch that asks a node that has no entry of the job's."""
     job = snapshot.job
-    assert job.spec is not None
     before = node.images.get(image.name)
     entry = node.entry(image)
     wanted = _raised(entry, node, snapshot) if entry is not None else _new(node, snapshot, image)
@@ -84,10 +83,9 @@ def _patch(
 # ── the entry ────────────────────────────────────────────────────────────────
 
 
-def _new(node: NodeImageView, snapshot: Snapshot, image: ImageName) -> TagSpec:
+def _new(node: NodeImageView, snapshot: Readable, image: ImageName) -> TagSpec:
     """Its version is one that no status of the node is about."""
     job, left = snapshot.job, node.statuses.get(image)
-    assert job.spec is not None
     return TagSpec(
         tag=image.tag,
         version=left.version + 1 if left is not None else 0,
@@ -98,9 +96,8 @@ def _new(node: NodeImageView, snapshot: Snapshot, image: ImageName) -> TagSpec:
     )
 
 
-def _raised(entry: TagSpec, node: NodeImageView, snapshot: Snapshot) -> TagSpec:
+def _raised(entry: TagSpec, node: NodeImageView, snapshot: Readable) -> TagSpec:
     job = snapshot.job
-    assert job.spec is not None
     sharers = _sharers(entry, snapshot)
     policy = policy_of(job.spec, snapshot, seed=f"{job.uid}/{node.name}")
     if entry.pull_policy is not None and not all(_is_replaced(ref, snapshot) for ref in sharers):
@@ -115,14 +112,14 @@ def _raised(entry: TagSpec, node: NodeImageView, snapshot: Snapshot) -> TagSpec:
     )
 
 
-def _sharers(entry: TagSpec | None, snapshot: Snapshot) -> list[ObjectReference]:
+def _sharers(entry: TagSpec | None, snapshot: Readable) -> list[ObjectReference]:
     """Who else wants the entry: all but jobs that are gone."""
     references = (entry.owner_references if entry is not None else None) or ()
     gone = {uid for uid, job in snapshot.others.items() if job is None}
     return [ref for ref in references if ref.uid not in gone]
 
 
-def _is_replaced(ref: ObjectReference, snapshot: Snapshot) -> bool:
+def _is_replaced(ref: ObjectReference, snapshot: Readable) -> bool:
     """Whether the job of a reference is of the same owner: this one takes its place, and its policy is the one."""
     other = snapshot.others.get(ref.uid)
     return other is not None and other.controller_uid == snapshot.job.controller_uid != ""
@@ -138,7 +135,7 @@ def _reference(job: PullJobView) -> ObjectReference:
     )
 
 
-def policy_of(spec: ImagePullJobSpec, snapshot: Snapshot, *, seed: str) -> TagPullPolicy:
+def policy_of(spec: ImagePullJobSpec, snapshot: Readable, *, seed: str) -> TagPullPolicy:
     """How a node pulls, and how long its entry stays. `seed` spreads that over some minutes."""
     given = spec.pull_policy
     timeout_s = TIMEOUT_S if given is None or given.timeout_seconds is None else given.timeout_seconds

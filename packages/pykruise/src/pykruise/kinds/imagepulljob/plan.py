@@ -12,7 +12,7 @@ from typing import Final
 from pykruise.kinds.imagepulljob.asking import entry_patch, lacks_secrets, secrets_patch
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
 from pykruise.kinds.imagepulljob.secrets import SecretSync, sync_of
-from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.kinds.imagepulljob.snapshot import Readable, Snapshot, is_readable
 from pykruise.kinds.imagepulljob.status import finished, status_now
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kube.documents import Document
@@ -54,12 +54,12 @@ def plan_imagepulljob(snapshot: Snapshot) -> Plan:
     job = snapshot.job
     if job.is_deleting:
         return _after_end(snapshot)
-    if job.spec is None or job.image is None or snapshot.refused:
+    if not is_readable(snapshot) or job.image is None:
         return refused_plan(snapshot.refused or [job.problem])
     if job.is_finished:
         return _after_end(snapshot)
     try:
-        policy = policy_of(job.spec)
+        policy = policy_of(snapshot.job.spec)
     except ValueError as error:
         return refused_plan([f"spec.parallelism: {error}"])
     targets = targets_of(snapshot, job.image)
@@ -91,7 +91,7 @@ def _run_of(snapshot: Snapshot) -> Run:
 
 
 def _on_the_way(
-    snapshot: Snapshot, image: ImageName, targets: Sequence[Target], policy: Policy, decision: Decision
+    snapshot: Readable, image: ImageName, targets: Sequence[Target], policy: Policy, decision: Decision
 ) -> Plan:
     job = snapshot.job
     status = _document(status_now(snapshot, targets, decision.counts))
@@ -121,7 +121,7 @@ def _on_the_way(
 
 
 def _asked(
-    snapshot: Snapshot,
+    snapshot: Readable,
     image: ImageName,
     targets: Sequence[Target],
     starting: Sequence[str],
@@ -140,7 +140,7 @@ def _needs_secrets(target: Target, job: PullJobView) -> bool:
     return target.state is State.ACTIVE or (not job.ends and target.state is not State.PENDING)
 
 
-def _without_namespace(snapshot: Snapshot, status: Document) -> Plan:
+def _without_namespace(snapshot: Readable, status: Document) -> Plan:
     """Without its secrets no node is asked."""
     name = snapshot.settings.secrets_namespace
     message = (
@@ -256,7 +256,7 @@ def _pulled_by(count: int) -> str:
 
 
 def _skipped(
-    snapshot: Snapshot, image: ImageName, targets: Sequence[Target], policy: Policy, decision: Decision
+    snapshot: Readable, image: ImageName, targets: Sequence[Target], policy: Policy, decision: Decision
 ) -> Iterator[tuple[str, Reason]]:
     """Which nodes wait for what."""
     for node, target in zip(snapshot.nodes, targets, strict=True):

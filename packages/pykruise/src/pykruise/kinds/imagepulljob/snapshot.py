@@ -9,7 +9,7 @@ The snapshot carries time and settings, so that the same snapshot always gives t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeGuard
 
 import msgspec
 
@@ -22,6 +22,7 @@ from pykruise.kube.ids import Key
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, PULL_JOB_VIEWS
+from pykruise.pods.image_api import ImagePullJobSpec
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.secrets import CopyView
@@ -30,7 +31,15 @@ from pykruise.pods.views import PodView
 from pykruise.runtime.named import look_up
 from pykruise.runtime.read import Read
 
-__all__ = ["LONGEST_TTL_S", "Settings", "Snapshot", "snapshot"]
+__all__ = [
+    "LONGEST_TTL_S",
+    "Readable",
+    "ReadablePullJobView",
+    "Settings",
+    "Snapshot",
+    "is_readable",
+    "snapshot",
+]
 
 LONGEST_TTL_S: Final = 31 * 24 * 3600
 
@@ -74,6 +83,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """Whether that namespace is there, not being deleted, and one that this manager works in."""
     now: Instant
     settings: Settings = Settings()
+
+
+class ReadablePullJobView(PullJobView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: ImagePullJobSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    job: ReadablePullJobView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.job.spec is not None and not snapshot.refused
 
 
 class _Order(msgspec.Struct):

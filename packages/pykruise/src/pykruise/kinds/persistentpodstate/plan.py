@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.persistentpodstate.snapshot import Snapshot
+from pykruise.kinds.persistentpodstate.snapshot import Readable, Snapshot, is_readable
 from pykruise.kinds.persistentpodstate.status import document_of, kept, recorded
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
@@ -44,8 +44,8 @@ def plan_state(snapshot: Snapshot) -> Plan:
     stages = (Stage(purpose=Purpose.GENERATE_STATES, chains=chains),) if chains else ()
     if is_gone:
         return Plan(stages=stages, notes=tuple(notes))
-    if state.spec is None or snapshot.refused:
-        plan = refused_plan([state.problem] if state.spec is None else snapshot.refused)
+    if not is_readable(snapshot):
+        plan = refused_plan(snapshot.refused or [state.problem])
         return msgspec.structs.replace(plan, stages=stages, notes=(*notes, *plan.notes))
     workload = snapshot.workload
     if workload is None or workload.is_deleting:
@@ -63,9 +63,8 @@ def plan_state(snapshot: Snapshot) -> Plan:
 # ── records ──────────────────────────────────────────────────────────────────
 
 
-def _recording(snapshot: Snapshot, workload: WorkloadView, **more: Any) -> Plan:
+def _recording(snapshot: Readable, workload: WorkloadView, **more: Any) -> Plan:
     state = snapshot.state
-    assert state.spec is not None
     readable = [pod for pod in snapshot.pods if pod.name not in snapshot.unread]
     records, unknown = recorded(state, readable, snapshot.nodes, snapshot.annotations)
     skipped = {

@@ -10,11 +10,12 @@ recorded (once for each version of a pod).
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeGuard
 
 import msgspec
 
 from pykruise.kinds.persistentpodstate.readers import KindReader
+from pykruise.kinds.persistentpodstate.types import PersistentPodStateSpec
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     STATE_VIEWS,
@@ -34,7 +35,15 @@ from pykruise.pods.views import PodView
 from pykruise.pods.white_list import WhiteListError
 from pykruise.runtime.read import Read
 
-__all__ = ["GatherError", "Settings", "Snapshot", "snapshot"]
+__all__ = [
+    "GatherError",
+    "Readable",
+    "ReadableStateView",
+    "Settings",
+    "Snapshot",
+    "is_readable",
+    "snapshot",
+]
 
 READS_AT_ONCE: Final = 16
 
@@ -76,6 +85,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     polls_after: float | None = None
     """Seconds after which the workload must be looked at, since no event says when it changes."""
     now: Instant
+
+
+class ReadableStateView(StateView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: PersistentPodStateSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    state: ReadableStateView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.state.spec is not None and not snapshot.refused
 
 
 class Known(msgspec.Struct):

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.podprobemarker.entries import Wanted, entries_after, wanted_probes
-from pykruise.kinds.podprobemarker.snapshot import Snapshot
+from pykruise.kinds.podprobemarker.snapshot import Readable, Snapshot, is_readable
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
@@ -48,9 +48,9 @@ def plan_marker(snapshot: Snapshot) -> Plan:
     marker = snapshot.marker
     if marker.is_deleting:
         return _release(snapshot)
-    if marker.spec is None or snapshot.refused:
-        return refused_plan([marker.problem] if marker.spec is None else snapshot.refused)
-    wanted = [wanted_probes(marker.name, marker.spec.probes, pod) for pod in snapshot.checked]
+    if not is_readable(snapshot):
+        return refused_plan(snapshot.refused or [snapshot.marker.problem])
+    wanted = [wanted_probes(marker.name, snapshot.marker.spec.probes, pod) for pod in snapshot.checked]
     stages: list[Stage] = []
     if FINALIZER not in marker.finalizers:
         stages.append(_finalizers(marker, [*marker.finalizers, FINALIZER], Purpose.HOLD_MARKER))
@@ -112,7 +112,7 @@ def _entries_chain(view: NodeProbesView, entries: list[Document], marker: Marker
     return Chain(subject=view.name, steps=(Step(action=action, because=because),))
 
 
-def _skipped(snapshot: Snapshot, wanted: list[Wanted]) -> Mapping[str, Reason]:
+def _skipped(snapshot: Readable, wanted: list[Wanted]) -> Mapping[str, Reason]:
     """Pods that are not checked, or not wholly."""
     found: dict[str, Reason] = {}
     for one in wanted:
@@ -128,7 +128,7 @@ def _skipped(snapshot: Snapshot, wanted: list[Wanted]) -> Mapping[str, Reason]:
 # ── virtual nodes ────────────────────────────────────────────────────────────
 
 
-def _mark_chains(snapshot: Snapshot) -> Iterator[Chain]:
+def _mark_chains(snapshot: Readable) -> Iterator[Chain]:
     if not snapshot.settings.on_virtual_nodes:
         return
     for pod in snapshot.virtual_pods:
@@ -142,9 +142,8 @@ def _mark_chains(snapshot: Snapshot) -> Iterator[Chain]:
             yield Chain(subject=pod.name, steps=(Step(action=action, because=because),))
 
 
-def _policies(snapshot: Snapshot, pod: PodView) -> Iterator[tuple[list[MarkerPolicy], str]]:
+def _policies(snapshot: Readable, pod: PodView) -> Iterator[tuple[list[MarkerPolicy], str]]:
     """Policies of the probes whose condition the pod has, with their state."""
-    assert snapshot.marker.spec is not None
     for probe in snapshot.marker.spec.probes:
         condition = pod.condition(probe.pod_condition_type)
         if condition is not None and probe.marker_policy:

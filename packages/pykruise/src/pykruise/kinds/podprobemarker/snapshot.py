@@ -5,7 +5,7 @@ MarkerView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, TypeGuard
 
 import msgspec
 
@@ -15,12 +15,21 @@ from pykruise.plans.pod_annotations import annotations_of
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BY_MARKER, NODE_PROBES_VIEWS, NODE_VIEWS
+from pykruise.pods.probe_api import PodProbeMarkerSpec
 from pykruise.pods.probes import MarkerView, NodeProbesView
 from pykruise.pods.settings import OnGate
 from pykruise.pods.views import PodView
 from pykruise.runtime.read import Read
 
-__all__ = ["Settings", "Snapshot", "is_probed", "snapshot"]
+__all__ = [
+    "Readable",
+    "ReadableMarkerView",
+    "Settings",
+    "Snapshot",
+    "is_probed",
+    "is_readable",
+    "snapshot",
+]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +53,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """Of pods on virtual nodes, where a policy sets any."""
     settings: Settings = Settings()
     now: Instant
+
+
+class ReadableMarkerView(MarkerView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: PodProbeMarkerSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    marker: ReadableMarkerView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.marker.spec is not None and not snapshot.refused
 
 
 def is_probed(pod: PodView) -> bool:

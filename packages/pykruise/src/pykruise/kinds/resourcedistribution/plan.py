@@ -12,7 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.resourcedistribution.snapshot import Snapshot
+from pykruise.kinds.resourcedistribution.snapshot import (
+    Readable,
+    ReadableDistributionView,
+    Snapshot,
+    is_readable,
+)
 from pykruise.kinds.resourcedistribution.status import (
     CONFLICT_OCCURRED,
     CREATE_FAILED,
@@ -26,7 +31,7 @@ from pykruise.kinds.resourcedistribution.status import (
 )
 from pykruise.kinds.resourcedistribution.targets import NEVER, is_target, target_names
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
-from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, DistributionView, contents
+from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, contents
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.owners import owner_reference
@@ -79,9 +84,13 @@ def plan_distribution(snapshot: Snapshot) -> Plan:
     view = snapshot.distribution
     if view.is_deleting:  # its copies go with it, by their owner reference
         return Plan()
-    if view.spec is None or snapshot.refused:
-        return refused_plan([view.problem] if view.spec is None else snapshot.refused)
-    targets = [name for name in target_names(view, snapshot.namespaces.values()) if _is_known(name, snapshot)]
+    if not is_readable(snapshot):
+        return refused_plan(snapshot.refused or [snapshot.distribution.problem])
+    targets = [
+        name
+        for name in target_names(snapshot.distribution, snapshot.namespaces.values())
+        if _is_known(name, snapshot)
+    ]
     verdicts = _Verdicts()
     for name in targets:
         _distribute(name, snapshot, verdicts)
@@ -97,7 +106,7 @@ def plan_distribution(snapshot: Snapshot) -> Plan:
     )
 
 
-def _is_known(name: str, snapshot: Snapshot) -> bool:
+def _is_known(name: str, snapshot: Readable) -> bool:
     """Whether it counts: a manager of one namespace knows nothing of the others."""
     return snapshot.only_namespace in ("", name)
 
@@ -116,7 +125,7 @@ def _stages(verdicts: _Verdicts) -> Iterator[Stage]:
 # ── one namespace ────────────────────────────────────────────────────────────
 
 
-def _distribute(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> None:
+def _distribute(name: str, snapshot: Readable, verdicts: _Verdicts) -> None:
     """A namespace that is to have a copy."""
     view, copy = snapshot.distribution, snapshot.copies.get(name)
     namespace = snapshot.namespaces.get(name)
@@ -139,7 +148,7 @@ def _distribute(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> None:
         verdicts.writes.append(Chain(subject=name, steps=(_write(name, view, copy),)))
 
 
-def _clean_up(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> None:
+def _clean_up(name: str, snapshot: Readable, verdicts: _Verdicts) -> None:
     """A namespace that is to have none; those that are being deleted need no help."""
     view, copy, namespace = snapshot.distribution, snapshot.copies[name], snapshot.namespaces.get(name)
     if namespace is None or namespace.is_deleting or is_target(view, name, namespace.labels):
@@ -161,7 +170,7 @@ def _clean_up(name: str, snapshot: Snapshot, verdicts: _Verdicts) -> None:
     verdicts.deletions.append(Chain(subject=name, steps=(step,)))
 
 
-def _is_held(name: str, condition: str, snapshot: Snapshot, verdicts: _Verdicts) -> bool:
+def _is_held(name: str, condition: str, snapshot: Readable, verdicts: _Verdicts) -> bool:
     """Whether the last such write failed there, and it is too early for the next. `condition`: which shows that."""
     failed = snapshot.failed.get(name)
     if failed is None or failed.condition != condition:
@@ -174,7 +183,7 @@ def _is_held(name: str, condition: str, snapshot: Snapshot, verdicts: _Verdicts)
     return True
 
 
-def _keep_failure(name: str, condition: str, view: DistributionView, verdicts: _Verdicts) -> None:
+def _keep_failure(name: str, condition: str, view: ReadableDistributionView, verdicts: _Verdicts) -> None:
     """What the manager before this one could not write is said until it is written."""
     if view.stored_status.get("observedGeneration") != view.generation:
         return
@@ -186,7 +195,7 @@ def _keep_failure(name: str, condition: str, view: DistributionView, verdicts: _
 # ── what is written ──────────────────────────────────────────────────────────
 
 
-def _write(namespace: str, view: DistributionView, copy: CopyView | None) -> Step:
+def _write(namespace: str, view: ReadableDistributionView, copy: CopyView | None) -> Step:
     if copy is None:
         return Step(
             action=Create(
@@ -217,18 +226,16 @@ def _write(namespace: str, view: DistributionView, copy: CopyView | None) -> Ste
     )
 
 
-def _body(namespace: str, view: DistributionView) -> Document:
+def _body(namespace: str, view: ReadableDistributionView) -> Document:
     """A new copy: the resource as it is written, in that namespace."""
-    assert view.spec is not None
     resource = {key: value for key, value in view.spec.resource.items() if key != "status"}
     metadata = {"name": view.copy_name, "namespace": namespace, **_metadata(view)}
     return {**resource, "metadata": metadata}
 
 
-def _update(view: DistributionView, copy: CopyView) -> Document:
+def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
     """A strategic merge patch. Labels, annotations, finalizers and owners that the copy has besides stay; what it
     holds becomes exactly what is wanted. A directive for a field that is not there would leave it out."""
-    assert view.spec is not None
     wanted = contents(view.kind, view.spec.resource)
     patch: Document = {"metadata": _metadata(view)}
     for field in _FIELDS[view.kind]:
@@ -238,9 +245,8 @@ def _update(view: DistributionView, copy: CopyView) -> Document:
     return patch
 
 
-def _metadata(view: DistributionView) -> Document:
+def _metadata(view: ReadableDistributionView) -> Document:
     """What the metadata of every copy has."""
-    assert view.spec is not None
     written = view.spec.resource["metadata"]
     found: Document = {
         "annotations": {

@@ -10,11 +10,12 @@ the copy was changed by hand or this manager is new, the copy is read: a few one
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeGuard
 
 import msgspec
 
 from pykruise.kinds.resourcedistribution.status import CREATE_FAILED, DELETE_FAILED, UPDATE_FAILED
+from pykruise.kinds.resourcedistribution.types import ResourceDistributionSpec
 from pykruise.kinds.resourcedistribution.view import (
     BY_NAME,
     COPY_VIEWS,
@@ -34,7 +35,17 @@ from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.read import Read
 
-__all__ = ["FailedWrite", "Known", "Settings", "Snapshot", "learn", "snapshot"]
+__all__ = [
+    "FailedWrite",
+    "Known",
+    "Readable",
+    "ReadableDistributionView",
+    "Settings",
+    "Snapshot",
+    "is_readable",
+    "learn",
+    "snapshot",
+]
 
 SINGLE_READS: Final = 8
 """More copies than these are read by one list."""
@@ -80,6 +91,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     only_namespace: str = ""
     """The only namespace that this manager works in; empty: all."""
     now: Instant
+
+
+class ReadableDistributionView(DistributionView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: ResourceDistributionSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    distribution: ReadableDistributionView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.distribution.spec is not None and not snapshot.refused
 
 
 class Known(msgspec.Struct):

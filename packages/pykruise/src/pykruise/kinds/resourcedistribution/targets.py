@@ -8,6 +8,7 @@ Pure. Rule: OpenKruise's: all, or named, or selected; without those that are exc
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from pykruise.kinds.resourcedistribution.snapshot import ReadableDistributionView
 from pykruise.kinds.resourcedistribution.view import DistributionView
 from pykruise.plans.views import NamespaceView
 
@@ -24,10 +25,8 @@ def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> b
     return view.spec.targets.all_namespaces or name in view.included or view.selector.matches(labels)
 
 
-def target_names(view: DistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
-    """Names of all that are to have it, sorted: those that are there, and those that are named. Of one that can be
-    read."""
-    assert view.spec is not None
+def target_names(view: ReadableDistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
+    """Names of all that are to have it, sorted: those that are there, and those that are named."""
     found = {one.name for one in namespaces if is_target(view, one.name, one.labels)}
     if not view.spec.targets.all_namespaces:
         found |= view.included - view.excluded - NEVER

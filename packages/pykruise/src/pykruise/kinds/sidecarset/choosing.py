@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
+from pykruise.kinds.sidecarset.snapshot import ReadableSidecarSetView
 from pykruise.kinds.sidecarset.types import UpdateStrategy
-from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.pods.amounts import limit_is_zero
 from pykruise.pods.ordering import Term, by_priority, scatter
@@ -55,9 +55,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """`namespace/name` → why it is left alone."""
 
 
-def choose(one: SidecarSetView, pods: Sequence[ManagedPod]) -> Chosen:
+def choose(one: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> Chosen:
     """The pods to upgrade now, the first first. Raises ValueError for a strategy that cannot be read."""
-    assert one.spec is not None
     strategy = one.spec.update_strategy or UpdateStrategy()
     waiting: list[ManagedPod] = []
     stuck: list[ManagedPod] = []

@@ -16,7 +16,7 @@ from pykruise.kube.documents import Document, annotations_of, without_nulls
 from pykruise.pods import keys
 from pykruise.pods.template_defaults import with_container_defaults, with_volume_defaults
 
-__all__ = ["with_defaults"]
+__all__ = ["spec_with_defaults", "with_defaults"]
 
 ROLLING_UPDATE: Final = "RollingUpdate"
 DISABLED: Final = "disabled"
@@ -26,7 +26,20 @@ _PROBES: Final = ("livenessProbe", "readinessProbe")
 
 def with_defaults(doc: Mapping[str, Any]) -> Document:
     """The document with defaults, and with the hashes of what it then holds."""
-    spec = without_nulls(doc.get("spec"))
+    spec = spec_with_defaults(doc.get("spec"))
+    hashes = hashes_of(spec)
+    annotations = {
+        **annotations_of(doc),
+        keys.SIDECARSET_HASH_ANNOTATION: hashes.full,
+        keys.SIDECARSET_IMAGELESS_ANNOTATION: hashes.without_image,
+    }
+    metadata = {**(doc.get("metadata") or {}), "annotations": annotations}
+    return {**doc, "metadata": metadata, "spec": spec}
+
+
+def spec_with_defaults(given: Mapping[str, Any] | None) -> Document:
+    """The spec with defaults."""
+    spec = without_nulls(given)
     spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
     for field, policy in (("initContainers", AFTER), ("containers", BEFORE)):
         if spec.get(field):
@@ -43,14 +56,7 @@ def with_defaults(doc: Mapping[str, Any]) -> Document:
         revision = injection["revision"]
         injection["revision"] = {**revision, "policy": revision.get("policy") or "Always"}
         spec["injectionStrategy"] = injection
-    hashes = hashes_of(spec)
-    annotations = {
-        **annotations_of(doc),
-        keys.SIDECARSET_HASH_ANNOTATION: hashes.full,
-        keys.SIDECARSET_IMAGELESS_ANNOTATION: hashes.without_image,
-    }
-    metadata = {**(doc.get("metadata") or {}), "annotations": annotations}
-    return {**doc, "metadata": metadata, "spec": spec}
+    return spec
 
 
 def _update_strategy(strategy: Document) -> Document:

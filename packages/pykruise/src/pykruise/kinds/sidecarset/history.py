@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, find_revision, to_remove
-from pykruise.kinds.sidecarset.snapshot import Snapshot
+from pykruise.kinds.sidecarset.snapshot import Readable
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
@@ -47,7 +47,7 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
         return self.revision.name
 
 
-def ensure_revision(snapshot: Snapshot) -> StoredRevision:
+def ensure_revision(snapshot: Readable) -> StoredRevision:
     """The revision of the spec, and what makes it the newest one that is stored."""
     one = snapshot.sidecarset
     assert one.candidate is not None
@@ -70,13 +70,12 @@ def ensure_revision(snapshot: Snapshot) -> StoredRevision:
     )
 
 
-def _custom_version(snapshot: Snapshot) -> dict[str, str]:
+def _custom_version(snapshot: Readable) -> dict[str, str]:
     spec = snapshot.sidecarset.spec
-    assert spec is not None
     return {CUSTOM_VERSION: spec.custom_version} if spec.custom_version else {}
 
 
-def _body(snapshot: Snapshot, name: RevisionName, name_hash: RevisionHash, number: int) -> Document:
+def _body(snapshot: Readable, name: RevisionName, name_hash: RevisionHash, number: int) -> Document:
     one = snapshot.sidecarset
     return revision_body(
         name,
@@ -93,7 +92,7 @@ def _body(snapshot: Snapshot, name: RevisionName, name_hash: RevisionHash, numbe
     )
 
 
-def _steps(snapshot: Snapshot, choice: UpdateChoice) -> Iterator[Step]:
+def _steps(snapshot: Readable, choice: UpdateChoice) -> Iterator[Step]:
     """At most one write: a new revision; or an older one that is wanted again, or has another custom version."""
     revision = choice.revision
     key = Key(snapshot.settings.namespace, revision.name)
@@ -126,12 +125,11 @@ def _steps(snapshot: Snapshot, choice: UpdateChoice) -> Iterator[Step]:
         )
 
 
-def truncate_history(snapshot: Snapshot, present: StoredRevision) -> tuple[Stage, ...]:
+def truncate_history(snapshot: Readable, present: StoredRevision) -> tuple[Stage, ...]:
     """Deletions of revisions that no pod has, that injection does not ask for, and that are beyond the limit."""
     if present.stages:
         return ()  # once it is stored
     spec = snapshot.sidecarset.spec
-    assert spec is not None
     limit = DEFAULT_LIMIT if spec.revision_history_limit is None else spec.revision_history_limit
     in_use = {present.name, *(pod.record.revision for pod in snapshot.pods if pod.record is not None)}
     if (choice := spec.revision_choice) is not None:

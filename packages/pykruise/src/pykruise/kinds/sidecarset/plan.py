@@ -16,7 +16,7 @@ from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, t
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.pod_annotations import PatchError
 from pykruise.kinds.sidecarset.refusals import LAST_RETRY_S
-from pykruise.kinds.sidecarset.snapshot import Refusal, Snapshot
+from pykruise.kinds.sidecarset.snapshot import Readable, Refusal, Snapshot, is_readable
 from pykruise.kinds.sidecarset.status import status_of
 from pykruise.kinds.sidecarset.upgrade import can_be_reset, reset_patch, upgrade_patch
 from pykruise.kube.documents import Document
@@ -51,8 +51,8 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
     one = snapshot.sidecarset
     if one.is_deleting:
         return Plan()  # pods keep their containers; revisions are collected with it
-    if one.spec is None or snapshot.refused:
-        problems = [one.problem] if one.spec is None else snapshot.refused
+    if not is_readable(snapshot):
+        problems = snapshot.refused or [one.problem]
         return refused_plan(problems, pods=[pod.label for pod in snapshot.pods])
     revision = ensure_revision(snapshot)
     if snapshot.refusal is not None:
@@ -69,7 +69,7 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
     )
 
 
-def _held(snapshot: Snapshot, refusal: Refusal, revision: StoredRevision) -> Plan:
+def _held(snapshot: Readable, refusal: Refusal, revision: StoredRevision) -> Plan:
     """Nothing is written until the write that was refused is tried again: one event for all tries."""
     reason, status = refusal.reason, status_of(snapshot, revision)
     note = Note(
@@ -120,9 +120,8 @@ def _is_partial(stages: Sequence[Stage]) -> bool:
 _Decided = tuple[list[Stage], dict[str, Reason], tuple[Note, ...]]
 
 
-def _upgrades(snapshot: Snapshot, revision: StoredRevision) -> _Decided:
+def _upgrades(snapshot: Readable, revision: StoredRevision) -> _Decided:
     one, pods = snapshot.sidecarset, snapshot.pods
-    assert one.spec is not None
     waiting = [pod for pod in pods if not pod.is_updated]
     if one.is_only_injected:
         return [], _skip(waiting, NOT_UPDATE), ()
@@ -141,7 +140,7 @@ def _upgrades(snapshot: Snapshot, revision: StoredRevision) -> _Decided:
     return _upgraded(snapshot, revision, chosen)
 
 
-def _resets(snapshot: Snapshot, pods: Sequence[ManagedPod]) -> Stage:
+def _resets(snapshot: Readable, pods: Sequence[ManagedPod]) -> Stage:
     chains = []
     for pod in pods[:MOST_AT_ONCE]:
         subject = Subject(resource=PODS, key=pod_key(pod.pod), uid=pod.pod.uid)
@@ -161,7 +160,7 @@ def _resets(snapshot: Snapshot, pods: Sequence[ManagedPod]) -> Stage:
     return Stage(purpose=Purpose.END_HOT_UPGRADES, chains=tuple(chains))
 
 
-def _upgraded(snapshot: Snapshot, revision: StoredRevision, chosen: Chosen) -> _Decided:
+def _upgraded(snapshot: Readable, revision: StoredRevision, chosen: Chosen) -> _Decided:
     chains: list[Chain] = []
     skipped = dict(chosen.skipped)
     notes: list[Note] = []
@@ -201,7 +200,7 @@ def _patch(pod: ManagedPod, body: Document, *, subresource: str = "") -> Patch:
 
 
 def _conditions(
-    snapshot: Snapshot, stuck: Sequence[ManagedPod], *, except_for: Sequence[ManagedPod]
+    snapshot: Readable, stuck: Sequence[ManagedPod], *, except_for: Sequence[ManagedPod]
 ) -> tuple[Stage, ...]:
     """Pods that are written to in this plan are not among them: what they will say is not known yet."""
     name, cannot = snapshot.sidecarset.name, {pod.label for pod in stuck}

@@ -6,13 +6,13 @@ Which pods are managed is decided here, so that every later stage means the same
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeGuard
 
 import msgspec
 
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSetSpec
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
@@ -26,7 +26,17 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
 
-__all__ = ["SIDECAR_SET_VIEWS", "Refusal", "Refusals", "Settings", "Snapshot", "snapshot"]
+__all__ = [
+    "SIDECAR_SET_VIEWS",
+    "Readable",
+    "ReadableSidecarSetView",
+    "Refusal",
+    "Refusals",
+    "Settings",
+    "Snapshot",
+    "is_readable",
+    "snapshot",
+]
 
 SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](resource=SIDECAR_SETS, projector=lambda: project_sidecarset)
 
@@ -74,6 +84,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """Until its time nothing is written."""
     now: Instant
     settings: Settings = Settings()
+
+
+class ReadableSidecarSetView(SidecarSetView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: SidecarSetSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    sidecarset: ReadableSidecarSetView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.sidecarset.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from pykruise.kinds.sidecarset.annotation_rules import annotation_errors, entry_errors
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
+from pykruise.kinds.sidecarset.defaults import spec_with_defaults
 from pykruise.kinds.sidecarset.facts import Facts
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kinds.sidecarset.revisions import find_revision
 from pykruise.kinds.sidecarset.sidecar_rules import settings_errors, sidecar_errors
 from pykruise.kinds.sidecarset.types import RevisionChoice, SidecarSetSpec, UpdateStrategy
-from pykruise.kinds.sidecarset.view import NOT_UPDATE, canary_base
+from pykruise.kinds.sidecarset.view import NOT_UPDATE, canary_base, read_spec
 from pykruise.kube.documents import annotations_of, same
 from pykruise.kube.errors import Cause
 from pykruise.kube.field_errors import invalid, not_supported, required
@@ -168,11 +169,14 @@ def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) 
 def stored_errors(spec: SidecarSetSpec) -> list[Cause]:
     """What is wrong with a spec that is stored already, for itself alone. The containers are the API server's to judge,
     as those of the pods that get them."""
-    given = as_document(spec)["spec"]
+    given = spec_with_defaults(as_document(spec)["spec"])
+    read, _ = read_spec(given)
+    if read is None:
+        return []
     return [
-        *_shape_errors(given, spec),
-        *_choice_errors(spec.revision_choice),
-        *_strategy_errors(given, spec.update_strategy),
+        *_shape_errors(given, read),
+        *_choice_errors(read.revision_choice),
+        *_strategy_errors(given, read.update_strategy),
         *settings_errors(given),
-        *entry_errors(spec),
+        *entry_errors(read),
     ]

@@ -17,7 +17,7 @@ from pykruise.kinds.statefulset.validation import errors_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.plans.review import ClassLookup
+from pykruise.plans.review import ClassLookup, RevisionLookup, managed_selector_of
 from pykruise.pods.open_parts import TEMPLATES
 from pykruise.pods.workload_admission import Reviews
 
@@ -38,14 +38,21 @@ def mutating(settings: DefaultingSettings) -> Reviewer:
     )
 
 
-def validating(*, resizes_claims: bool = False, classes: ClassLookup | None = None) -> Reviewer:
+def validating(
+    *,
+    resizes_claims: bool = False,
+    classes: ClassLookup | None = None,
+    revisions: RevisionLookup | None = None,
+) -> Reviewer:
     """The validating review.
 
     `resizes_claims`: gate StatefulSetAutoResizePVCGate; `classes` then says which storage classes there are.
+    `revisions` say by which selector pods are managed.
     """
 
     async def errors(request: AdmissionRequest, doc: Document, spec: StatefulSetSpec) -> list[Cause]:
-        found = errors_of(doc, spec, old=request.old_object)
+        managed = await managed_selector_of(request, revisions)
+        found = errors_of(doc, spec, old=request.old_object, managed=managed)
         if resizes_claims and request.old_object is not None:
             found += await claim_errors(spec, request.old_object, classes)
         return found

@@ -168,7 +168,7 @@ KIND = Kind(
     reviews=Reviews(
         mutating=lambda settings, _: mutating(settings.defaulting),
         validating=lambda settings, lookups: validating(
-            resizes_claims=settings.auto_resize_claims, classes=lookups.classes
+            resizes_claims=settings.auto_resize_claims, classes=lookups.classes, revisions=lookups.revisions
         ),
         is_protected=True,
     ),

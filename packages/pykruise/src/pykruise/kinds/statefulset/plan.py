@@ -17,7 +17,7 @@ from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.pre_download import plan_pre_download
 from pykruise.kinds.statefulset.refresh import plan_refresh
 from pykruise.kinds.statefulset.scale import plan_scale
-from pykruise.kinds.statefulset.snapshot import Snapshot
+from pykruise.kinds.statefulset.snapshot import Readable, Snapshot
 from pykruise.kinds.statefulset.status import (
     FAILED_CREATE,
     FAILED_UPDATE,
@@ -86,9 +86,8 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | 
 # Joining the phases
 
 
-def _phases(snapshot: Snapshot, unrecorded: RevisionView | None) -> Plan:
+def _phases(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
     spec = snapshot.statefulset.spec
-    assert spec is not None
     limits, _ = limits_of(spec)
     own = sorted_revisions([*snapshot.revisions, *snapshot.orphaned_revisions])
     statefulset = snapshot.statefulset
@@ -209,10 +208,9 @@ def _unreadable(snapshot: Snapshot) -> list[Problem]:
     return []
 
 
-def _problems(snapshot: Snapshot) -> list[Problem]:
+def _problems(snapshot: Readable) -> list[Problem]:
     """Stored values that admission would have refused."""
     statefulset, spec = snapshot.statefulset, snapshot.statefulset.spec
-    assert spec is not None
     assert statefulset.selector is not None
     problems = limits_of(spec)[1]
     if not statefulset.selector.matches(pod_labels(spec.template)):

@@ -47,6 +47,8 @@ from pykruise.runtime.views import BY_NAMESPACE, Views
 __all__ = [
     "STATEFUL_SET_VIEWS",
     "STORAGE_CLASS_VIEWS",
+    "Readable",
+    "ReadableStatefulSetView",
     "Settings",
     "Snapshot",
     "StatefulSetView",
@@ -175,6 +177,18 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
     now: Instant
     settings: Settings = Settings()
+
+
+class ReadableStatefulSetView(StatefulSetView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: plans/workload_frame.py decides which objects have it."""
+
+    spec: StatefulSetSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    statefulset: ReadableStatefulSetView
 
 
 async def snapshot(view: StatefulSetView, read: Read[Settings]) -> Snapshot:

@@ -68,9 +68,14 @@ LONGEST_MIN_READY_S: Final = 300
 
 
 def errors_of(
-    doc: Mapping[str, Any], spec: StatefulSetSpec, *, old: Mapping[str, Any] | None = None
+    doc: Mapping[str, Any],
+    spec: StatefulSetSpec,
+    *,
+    old: Mapping[str, Any] | None = None,
+    managed: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
-    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update.
+    """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update,
+    `managed` the selector that its pods are managed by, where it is asked for.
 
     A document whose spec has no selector or template comes with placeholders for them in `spec`.
     """
@@ -88,7 +93,11 @@ def errors_of(
     errors += _further_errors(spec)
     if old is not None:
         errors += immutable_errors(
-            _said(given), {**old, "spec": _said(old.get("spec") or {})}, kind=KIND, mutable=MUTABLE
+            _said(given),
+            {**old, "spec": _said(old.get("spec") or {})},
+            kind=KIND,
+            mutable=MUTABLE,
+            managed=managed,
         )
         errors += _in_place_only_errors(doc, spec, old)  # section 5.2, number 5
     return errors

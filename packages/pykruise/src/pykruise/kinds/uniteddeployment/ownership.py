@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.snapshot import Snapshot, UnitedView
+from pykruise.kinds.uniteddeployment.snapshot import Readable, ReadableUnitedView
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload, type_of
 from pykruise.kube.documents import Document
@@ -39,10 +39,9 @@ class Ownership(msgspec.Struct, frozen=True, kw_only=True):
     notes: Sequence[Note] = ()
 
 
-def ownership_of(snapshot: Snapshot) -> Ownership:
+def ownership_of(snapshot: Readable) -> Ownership:
     """What is to become of each workload."""
     united = snapshot.united
-    assert united.spec is not None
     selector = selector_of(united.spec.selector)
     workloads: dict[str, SubsetWorkload] = {}
     unwanted: list[tuple[SubsetWorkload, str]] = []
@@ -81,11 +80,10 @@ def _without_subset(workload: SubsetWorkload) -> Note:
     return Note(reason="InvalidSubset", message=message, warning=True, again_after_s=_AGAIN_S)
 
 
-def adoption(united: UnitedView, workloads: Sequence[SubsetWorkload]) -> list[Stage]:
+def adoption(united: ReadableUnitedView, workloads: Sequence[SubsetWorkload]) -> list[Stage]:
     """The writes by which these become its own, after a check that it is still there."""
     if not workloads:
         return []
-    assert united.spec is not None
     reference = united.reference_as(UNITED_DEPLOYMENTS)
     chains = [
         _owned_by(one, [*one.owners, reference], "it matches the selector, and has no controller")

@@ -23,7 +23,7 @@ from pykruise.kinds.uniteddeployment.schedulability import (
     passed_over_again,
     schedulable_of,
 )
-from pykruise.kinds.uniteddeployment.snapshot import Snapshot
+from pykruise.kinds.uniteddeployment.snapshot import Readable, Snapshot, is_readable
 from pykruise.kinds.uniteddeployment.status import (
     ERROR,
     PROVISIONED,
@@ -74,8 +74,8 @@ def plan_united(snapshot: Snapshot) -> Plan:
     united = snapshot.united
     if united.is_deleting:
         return Plan()
-    if united.spec is None or snapshot.refused:
-        return refused_plan([united.problem] if united.spec is None else snapshot.refused)
+    if not is_readable(snapshot):
+        return refused_plan(snapshot.refused or [snapshot.united.problem])
     if not united.template:
         return refused_plan(["spec.template: exactly one of the templates must be set"])
     if not snapshot.is_served:
@@ -119,7 +119,7 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 class _Planning:
     """One decision, step by step; what a later step reads an earlier one has set."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Readable) -> None:
         self._snapshot = snapshot
         self._united = snapshot.united
         self._now = snapshot.now
@@ -164,7 +164,6 @@ class _Planning:
     # ── how many ─────────────────────────────────────────────────────────
 
     def _allocate(self, verdict: Verdict) -> dict[str, int]:
-        assert self._united.spec is not None
         shares = [self._share(subset, verdict) for subset in self._united.subsets]
         return allocate(shares, replicas=self._united.spec.replicas, mode=self._united.mode)
 
@@ -234,7 +233,6 @@ class _Planning:
         return [with_note(stage, failed) for stage in stages]
 
     def _wanted(self, subset: Subset, replicas: int, *, allocated: int) -> Wanted:
-        assert self._united.spec is not None
         template = self._united.workload
         return Wanted(
             template=self._united.template,
@@ -252,7 +250,6 @@ class _Planning:
 
     def _creations(self, allocated: Mapping[str, int]) -> list[Chain]:
         """Workloads of subsets without one. They begin with what the others leave free."""
-        assert self._united.spec is not None
         others = [*self._own.workloads.values(), *self._own.adopted]
         free = sum(allocated.values()) - sum(one.replicas for one in others)
         adopted = {one.subset for one in self._own.adopted}
@@ -322,13 +319,12 @@ class _Planning:
         )
 
     def _old_revisions(self) -> list[Chain]:
-        assert self._united.spec is not None
         limit = self._united.spec.revision_history_limit
         own = self._snapshot.revisions.own
         status = self._united.status
         live = {status.current_revision, status.updated_revision, self._target}
         live |= {one.revision for one in self._own.workloads.values()}
-        oldest = own[: max(len(own) - max(10 if limit is None else limit, 0), 0)]
+        oldest = own[: max(len(own) - (10 if limit is None else limit), 0)]
         return [
             delete_revision(one, "beyond revisionHistoryLimit")
             for one in oldest
@@ -457,10 +453,9 @@ class _Planning:
         return msgspec.structs.replace(plan, waiting=waiting, notes=(*plan.notes, note))
 
 
-def _choose(snapshot: Snapshot) -> UpdateChoice:
+def _choose(snapshot: Readable) -> UpdateChoice:
     """The revision of the template. Labels are those of the template and of the selector, by which it is found."""
     united = snapshot.united
-    assert united.spec is not None
     metadata = united.workload.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), **(united.spec.selector.match_labels or {})}
     return choose_update(

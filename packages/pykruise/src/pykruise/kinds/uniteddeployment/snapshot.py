@@ -8,7 +8,7 @@ is not made twice.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -51,10 +51,13 @@ __all__ = [
     "PARTS",
     "REPLICA_SET_VIEWS",
     "UNITED_VIEWS",
+    "Readable",
+    "ReadableUnitedView",
     "Settings",
     "Snapshot",
     "UnitedView",
     "given_templates",
+    "is_readable",
     "mode_of",
     "read_spec",
     "snapshot",
@@ -221,6 +224,23 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """Whether the API server knows the kind of its workloads."""
     now: Instant
     settings: Settings = Settings()
+
+
+class ReadableUnitedView(UnitedView, frozen=True, kw_only=True):
+    """One whose spec can be read. A type alone: `is_readable()` says which snapshots have it."""
+
+    spec: UnitedDeploymentSpec
+
+
+class Readable(Snapshot, frozen=True, kw_only=True):
+    """A snapshot that can be planned."""
+
+    united: ReadableUnitedView
+
+
+def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+    """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
+    return snapshot.united.spec is not None and not snapshot.refused
 
 
 async def snapshot(view: UnitedView, read: Read[Settings]) -> Snapshot:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import Mode
-from pykruise.kinds.uniteddeployment.snapshot import UnitedView
+from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedView
 from pykruise.kinds.uniteddeployment.types import (
     SubsetStatus,
     UnitedDeploymentCondition,
@@ -51,7 +51,7 @@ Conditions = Sequence[UnitedDeploymentCondition]
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What a status is made of. By subset where it is a mapping."""
 
-    united: UnitedView
+    united: ReadableUnitedView
     workloads: Mapping[str, SubsetWorkload]
     """Of the template's kind, of subsets that the spec has and of others."""
     pods: Mapping[str, Sequence[PodView]]
@@ -69,7 +69,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """No workload is to be created, changed or deleted."""
 
 
-def entries_of(united: UnitedView, *, now: Instant) -> dict[str, SubsetStatus]:
+def entries_of(united: ReadableUnitedView, *, now: Instant) -> dict[str, SubsetStatus]:
     """The stored entries by subset, and one for each subset that has none."""
     found = {one.name: one for one in united.status.subset_statuses or ()}
     born_in_reserve = bool(found) and united.mode is Mode.RESERVE
@@ -162,9 +162,8 @@ def _entry(seen: Seen, name: str) -> SubsetStatus:
     )
 
 
-def selector_text(united: UnitedView) -> str:
+def selector_text(united: ReadableUnitedView) -> str:
     """For autoscalers: the selector, without pods in reserve. One that cannot be read leaves what is stored."""
-    assert united.spec is not None
     selector = selector_of(united.spec.selector)
     if selector is None:
         return united.status.label_selector

@@ -1,0 +1,20 @@
+"""Field errors of a Crew.
+
+spec ──▶ errors_of() ──▶ admission.py; kind.py, for what is stored
+
+Pure.
+"""
+
+from pykruise.kinds.crew.types import CrewSpec
+from pykruise.kube.errors import Cause
+from pykruise.kube.field_errors import invalid
+from pykruise.kube.field_rules import check_not_negative
+
+__all__ = ["errors_of"]
+
+
+def errors_of(spec: CrewSpec, *, largest: int | None = None) -> list[Cause]:
+    """All errors. `largest`: the size that a new one may have; None: what is stored may have any."""
+    if largest is not None and spec.size > largest:
+        return [invalid("spec.size", spec.size, f"must be from 0 to {largest}")]
+    return [*check_not_negative(spec.size, "spec.size")]

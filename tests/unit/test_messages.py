@@ -1,0 +1,90 @@
+"""Decisions carry codes: no code reads a message that is meant for people.
+
+Another wording would change what is done. The syntax tree of all sources is searched for texts that are compared, or
+taken apart, where they are called message, because and the like.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import pytest
+
+from support.sources import SOURCES
+
+MEANT_FOR_PEOPLE: Final = frozenset({"message", "full_message", "because", "remedy", "sentence"})
+READING: Final = frozenset(
+    {
+        "startswith",
+        "endswith",
+        "partition",
+        "rpartition",
+        "split",
+        "find",
+        "index",
+        "removeprefix",
+        "removesuffix",
+    }
+)
+ALLOWED: Final[Mapping[str, str]] = {}
+"""File → why it may."""
+
+
+def name_of(node: ast.expr) -> str:
+    """`message` of `found.message`, `message` and `found["message"]`."""
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str(name)), *_]):
+            return name
+    return ""
+
+
+def is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(node.value)
+
+
+def readings(text: str) -> Iterator[str]:
+    """Places where a message is taken apart, or compared with a text."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr=method, value=holder)) if method in READING:
+                if name_of(holder) in MEANT_FOR_PEOPLE:
+                    yield f"{node.lineno}: {ast.unparse(node)}"
+            case ast.Compare(left=left, comparators=others):
+                sides = [left, *others]
+                if any(name_of(one) in MEANT_FOR_PEOPLE for one in sides) and any(map(is_text, sides)):
+                    yield f"{node.lineno}: {ast.unparse(node)}"
+
+
+def test_no_code_reads_a_message() -> None:
+    found = {
+        str(file.relative_to(folder)): places
+        for folder in SOURCES
+        for file in sorted(folder.rglob("*.py"))
+        if (places := list(readings(file.read_text("utf-8"))))
+    }
+    assert {name: places for name, places in found.items() if name not in ALLOWED} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = condition.message.startswith('spec.selector is immutable')",
+        "x = condition['message'].partition(': ')",
+        "x = condition.get('message').split()",
+        "x = 'not found' in status.message",
+        "x = reason.because == 'paused'",
+    ],
+)
+def test_a_reading_is_found(text: str) -> None:
+    assert len(list(readings(text))) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["x = old.message == new.message", "x = reason.code == 'Paused'", "x = message == ''"]
+)
+def test_what_reads_no_words_is_none(text: str) -> None:
+    assert list(readings(text)) == []
