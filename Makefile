@@ -15,6 +15,7 @@
 #   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make docs   the pages and parts of the chart that are made from the code
+#   make record-original KINDS=CloneSet  outcomes of OpenKruise's own managers, for tests/recorded_original
 #   make screenshots   the pictures of docs/dashboard.md, made by the dashboard's tests in a browser
 #   make kubectl-kruise   the plugin for kubectl as one file, dist/kubectl-kruise; put it somewhere in PATH
 #   make lock   write the hashes of supply/ anew, after pyproject.toml or constraints.txt has changed
@@ -51,7 +52,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: kubectl-kruise help demo fuzz up test lint unit docs bench real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: record-original kubectl-kruise help demo fuzz up test lint unit docs bench real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -196,6 +197,10 @@ bench: $(VENV)/.ready-dev
 
 image: $(VENV)/.ready-dev
 	@PYTHONPATH=. $(BIN)/python -m testbed.product_images $(or $(IMAGES),build/images)
+
+record-original: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m recorded_original \
+	  $(if $(KINDS),--kinds $(KINDS)) $(if $(RELEASE),--release $(RELEASE)) $(if $(ONLY),--only "$(ONLY)")
 
 screenshots: $(VENV)/.ready-dev
 	@PYKRUISE_PICTURES=docs/dashboard $(BIN)/python -m pytest -q -n0 --exhaustive tests/scenarios/test_dashboard_pages.py -k pictures

@@ -45,6 +45,7 @@ from typing import TypeVar
 import pytest
 
 from pykruise.admission.counts import LiveCounts
+from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds import conversions, in_stored_versions
@@ -73,6 +74,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.http import HttpTransport
 from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     CRON_JOBS,
@@ -381,6 +383,7 @@ async def _sandbox_stage(
             LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
         ),
         budgeting=Budgeting(LiveBudgets(lambda: client, clock=clock), clock=clock, rng=rng),
+        on_prevented=lambda prevented: PreventionEvents(recorder).tell(prevented),
         rng=rng,
     )
     async with Cluster(
@@ -413,10 +416,14 @@ async def _sandbox_stage(
         )
         for name in (stage.namespace, NAMESPACE, SECRETS_NAMESPACE):
             await stage.client.create(NAMESPACES, "", {"metadata": {"name": name}})
+        recorder = EventRecorder(client, PUB_COMPONENT, clock=clock, rng=rng)
+        telling = asyncio.create_task(recorder.run())
         try:
             yield stage
         finally:
             await stage.close()
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
         no_right_was_missing(what for each in of_managers for what in each.refused)
 
 

@@ -99,6 +99,24 @@ _EVERYWHERE: Final = _of(
         "they are tried once",
         "such a namespace takes nothing new any more",
     ),
+    (
+        "webhooks write whole objects: `creationTimestamp: null`, `resources: {}`, `paused: false`, "
+        "`enablePVCReuse: false` are stored though no client wrote them",
+        "webhooks add the defaults that mean something, and nothing else",
+        "what a client wrote is what it reads",
+    ),
+    (
+        "quantities in templates are stored in another form: `1000m` as `1`, `1024Mi` as `1Gi`",
+        "as they were written",
+        "what a client wrote is what it reads",
+    ),
+    (
+        "negative amounts, and texts that are no amounts, are stored where no webhook looks (a BroadcastJob's "
+        "`parallelism`, `activeDeadlineSeconds` and `restartLimit`, a StatefulSet's `revisionHistoryLimit`, an "
+        "EphemeralJob's `replicas`)",
+        "refused with their field",
+        "they could only fail later",
+    ),
 )
 
 _CLONE_SET: Final = _of(
@@ -191,6 +209,16 @@ _STATEFUL_SET: Final = _of(
         "it follows the pods by one look",
         "numbers are never wrong for long",
     ),
+    (
+        "a template without containers is stored",
+        "refused",
+        "no pod could be created",
+    ),
+    (
+        "a deletion that leaves the pods deletes their revision",
+        "it stays with them, as a CloneSet's does",
+        "a set that takes them over knows what they are",
+    ),
 )
 
 _DAEMON_SET: Final = _of(
@@ -229,6 +257,11 @@ _DAEMON_SET: Final = _of(
         "v1alpha1's annotation for progressive creation stays when v1beta1 switched it off",
         "it is not shown then",
         "a client of v1alpha1 does not switch it on again",
+    ),
+    (
+        "a readiness gate that the template has already is added a second time",
+        "it is there once",
+        "one gate is one condition",
     ),
 )
 
@@ -333,6 +366,11 @@ _WORKLOAD_SPREAD: Final = _of(
         "a line for people: `a 3/3, b 2`",
         "`kubectl get ws` shows where pods are",
     ),
+    (
+        "a second WorkloadSpread for the same workload is accepted",
+        "refused",
+        "both would place the same pods",
+    ),
 )
 
 _RESOURCE_DISTRIBUTION: Final = _of(
@@ -361,6 +399,11 @@ _RESOURCE_DISTRIBUTION: Final = _of(
         "`failed` is all that did not succeed in the last pass",
         "all that failed; while writes are under way there are some that are neither",
         "a rollout is no failure",
+    ),
+    (
+        "the reason of a condition is a fixed sentence",
+        "it names the object or the namespace",
+        "people see which",
     ),
 )
 
@@ -586,6 +629,22 @@ _ADVANCED_CRON_JOB: Final = _of(
         "that of `TZ` in the manager's environment, else UTC",
         "all replicas agree",
     ),
+    (
+        "labels and annotations of `broadcastJobTemplate` are pruned",
+        "they are kept, and the BroadcastJobs have them",
+        "a template means what it says",
+    ),
+    (
+        "`active` and `lastScheduleTime` are those of the last time of the schedule, and jobs beyond the limits "
+        "stay until the next one",
+        "they follow the jobs",
+        "a finished job is not active",
+    ),
+    (
+        "nothing is recorded of a job that was created or skipped",
+        "the events `SuccessfulCreate` and `JobAlreadyActive`",
+        "`kubectl describe` tells what happened",
+    ),
 )
 
 _UNITED_DEPLOYMENT: Final = _of(
@@ -701,6 +760,11 @@ _IMAGES: Final = (
             "ImagePullJobs of a list have its time to live, and are made again when they go first",
             "they go with the list",
             "nothing is pulled again and again",
+        ),
+        (
+            "a `pullPolicy` with one field gets no default for the other",
+            "each field has its default, as in an ImagePullJob",
+            "one rule for both",
         ),
         (
             "a list with a deadline below its time-out makes nothing for ever",

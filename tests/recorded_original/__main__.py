@@ -1,0 +1,118 @@
+"""`make record-original`: play all scenarios against OpenKruise's own manager, and keep what became of them.
+
+KINDS=CloneSet,DaemonSet   only these
+RELEASE=1.8                only this release
+
+A control plane of the testbed with simulated nodes; the scenarios of all kinds run beside each other, each in a
+namespace of its own.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from pykruise.kube.client import Client
+from pykruise.kube.clock import system_clock
+from pykruise.kube.http import HttpTransport
+from pykruise.kube.resources import NODES
+from recorded_original.language import Group, Scenario
+from recorded_original.playing import Outcome, Player, resource_of
+from recorded_original.recordings import RELEASES, read, write
+from recorded_original.scenarios import GATES, GROUPS
+from support.control_plane import connection
+from support.up import PYKRUISE
+from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
+from testbed.openkruise import OpenKruise
+
+AT_ONCE = 14
+"""Scenarios: more of them would make times longer than what they wait for."""
+NODE_COUNT = 4
+_WEBHOOKS_S = 5.0
+
+
+@asynccontextmanager
+async def cluster(release: str) -> AsyncIterator[Client]:
+    """A control plane with nodes and the release's manager; a client with all rights."""
+    async with await ControlPlane.start(heap_growth=300) as plane:
+        manager = OpenKruise(plane, release, gates=GATES)
+        transport = HttpTransport(connection(plane.kubeconfig))
+        client = Client(transport, user_agent="recorder")
+        await manager.install()  # before the nodes, whose agents look once which versions are stored
+        await plane.restart(
+            CONTROLLER_MANAGER
+        )  # whose garbage collector would know the kinds half a minute later
+        with tempfile.TemporaryFile() as log:
+            command = [*PYKRUISE, "kubelets", f"--kubeconfig={plane.kubeconfig}", f"--nodes={NODE_COUNT}"]
+            command += ["--volumes", "--agent"]
+            nodes = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+            try:
+                await manager.start()
+                for resource in (NODES, resource_of("NodeImage", RELEASES[release])):
+                    while len((await client.list(resource)).items) < NODE_COUNT:
+                        await asyncio.sleep(0.5)
+                await asyncio.sleep(_WEBHOOKS_S)  # API servers ask its webhooks from then on
+                yield client
+            finally:
+                nodes.terminate()
+                await nodes.wait()
+                await manager.stop()
+                await transport.close()
+
+
+async def record(release: str, groups: Sequence[Group], only: str) -> int:
+    """Play and keep all of them; returns how many failed."""
+    version = RELEASES[release]
+    limit = asyncio.Semaphore(AT_ONCE)
+    failed = 0
+
+    async def play(player: Player, scenario: Scenario) -> Outcome | None:
+        nonlocal failed
+        async with limit:
+            try:
+                outcome = await player.play(scenario)
+            except Exception as error:  # the others go on
+                failed += 1
+                print(f"  failed: {scenario.name}: {type(error).__name__}: {error}", flush=True)
+                return None
+            print(f"  {scenario.name}", flush=True)
+            return outcome
+
+    async def play_group(client: Client, group: Group) -> None:
+        player = Player(client, group, version=version, prefix="recorded-", clock=system_clock)
+        wanted = [one for one in group.scenarios if one.is_played_in(version)]
+        chosen = [one for one in wanted if only in one.name]
+        outcomes = await asyncio.gather(*(play(player, one) for one in chosen))
+        known = read(release, group.kind)
+        known |= {one.name: it for one, it in zip(chosen, outcomes, strict=True) if it is not None}
+        kept = {one.name: known[one.name] for one in wanted if one.name in known}
+        if kept:
+            write(release, group.kind, kept)
+
+    async with cluster(release) as client:
+        await asyncio.gather(*(play_group(client, group) for group in groups))
+    return failed
+
+
+def main() -> int:
+    """Returns 1 when a scenario failed."""
+    parser = argparse.ArgumentParser(prog="recorded_original")
+    parser.add_argument("--kinds", default="", help="only these, by comma")
+    parser.add_argument("--release", choices=list(RELEASES), help="only this one")
+    parser.add_argument("--only", default="", help="only scenarios whose name contains this")
+    options = parser.parse_args()
+    kinds = {one.lower() for one in options.kinds.split(",") if one}
+    groups = [group for group in GROUPS if not kinds or group.kind.lower() in kinds]
+    failed = 0
+    with contextlib.suppress(KeyboardInterrupt):
+        for release in [options.release] if options.release else RELEASES:
+            print(f"OpenKruise {release}:", flush=True)
+            failed += asyncio.run(record(release, groups, options.only))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

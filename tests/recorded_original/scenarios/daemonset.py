@@ -1,0 +1,263 @@
+"""Advanced DaemonSet, on four nodes."""
+
+from typing import Any, Final
+
+from recorded_original.language import (
+    Create,
+    Delete,
+    DeletePod,
+    Document,
+    Group,
+    Patch,
+    PatchPod,
+    Settle,
+    Try,
+    TryPatch,
+    Wanted,
+)
+from recorded_original.scenarios.documents import (
+    BOTH,
+    but,
+    image_of,
+    pods,
+    rolling,
+    set_image,
+    told,
+    workload,
+)
+
+__all__ = ["DAEMON_SET"]
+
+_KIND: Final = "DaemonSet"
+_ONE_NODE: Final[Document] = {"nodeSelector": {"kubernetes.io/hostname": "node-2"}}
+
+
+def _set(**spec: Any) -> Create:
+    return Create(workload(_KIND, **spec))
+
+
+def _try(**spec: Any) -> Try:
+    return Try(workload(_KIND, **spec))
+
+
+def _change(**spec: Any) -> Patch:
+    return Patch(_KIND, "web", {"spec": spec})
+
+
+DAEMON_SET: Final = Group(
+    kind=_KIND,
+    shows_nodes=True,
+    differs=(
+        Wanted(at=("*/readinessGates",), why="a gate that the template has is not added a second time"),
+    ),
+    scenarios=(
+        told("every node gets a pod", _set(), Settle(), versions=BOTH),
+        told("one node gets a pod", _set(template=pods("web", **_ONE_NODE)), Settle(), versions=BOTH),
+        told("a rollout", _set(), Settle(), set_image(_KIND), Settle(), versions=BOTH),
+        told(
+            "a rollout of two at a time",
+            _set(updateStrategy=rolling(maxUnavailable=2)),
+            Settle(),
+            set_image(_KIND),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "a surge",
+            _set(updateStrategy=rolling(maxSurge=1, maxUnavailable=0)),
+            Settle(),
+            set_image(_KIND),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "a rollout in place",
+            _set(
+                updateStrategy=rolling(rollingUpdateType="InPlaceIfPossible"),
+                template=pods("web", readinessGates=[{"conditionType": "InPlaceUpdateReady"}]),
+            ),
+            Settle(),
+            set_image(_KIND),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "a partition",
+            _set(updateStrategy=rolling(partition=3)),
+            Settle(),
+            set_image(_KIND),
+            Settle(),
+            _change(updateStrategy=rolling(partition=0)),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "only nodes of a selector are updated",
+            _set(updateStrategy=rolling(selector={"matchLabels": {"kubernetes.io/hostname": "node-3"}})),
+            Settle(),
+            set_image(_KIND),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "paused",
+            _set(updateStrategy=rolling(paused=True)),
+            Settle(),
+            set_image(_KIND),
+            Settle(),
+            _change(updateStrategy=rolling(paused=False)),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "on delete",
+            _set(updateStrategy={"type": "OnDelete"}, template=pods("web", **_ONE_NODE)),
+            Settle(),
+            set_image(_KIND),
+            Settle(),
+            DeletePod("web", 0),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "a broken image stops the rollout",
+            _set(),
+            Settle(),
+            set_image(_KIND, "nginx/broken"),
+            Settle(),
+            versions=BOTH,
+            differs=(
+                but(
+                    "which node comes first follows from names and states, so a plan can be explained",
+                    "4 */pods/*",
+                    only_in="v1beta1",
+                ),
+            ),
+        ),
+        told(
+            "a broken image from the beginning",
+            _set(template=pods("web", image="nginx/broken")),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "no node fits", _set(template=pods("web", nodeSelector={"no": "such"})), Settle(), versions=BOTH
+        ),
+        told(
+            "the selector of nodes changes",
+            _set(template=pods("web", **_ONE_NODE)),
+            Settle(),
+            Patch(
+                _KIND,
+                "web",
+                {"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "node-4"}}}}},
+            ),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "a pod that is deleted is created again",
+            _set(template=pods("web", **_ONE_NODE)),
+            Settle(),
+            DeletePod("web", 0),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "a pod that is asked to go is created again",
+            _set(template=pods("web", **_ONE_NODE)),
+            Settle(),
+            PatchPod("web", 0, {"metadata": {"labels": {"apps.kruise.io/specified-delete": "true"}}}),
+            Settle(),
+        ),
+        told(
+            "pods become available later",
+            _set(minReadySeconds=8, template=pods("web", **_ONE_NODE)),
+            Settle(quiet_s=12),
+            versions=BOTH,
+        ),
+        told(
+            "a hook holds a pod that is to go",
+            _set(
+                lifecycle={"preDelete": {"labelsHandler": {"example.com/hold": "true"}}},
+                template=pods("web", labels={"example.com/hold": "true"}, **_ONE_NODE),
+            ),
+            Settle(),
+            set_image(_KIND),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "revisions beyond the limit are removed",
+            _set(revisionHistoryLimit=1, template=pods("web", **_ONE_NODE)),
+            Settle(),
+            set_image(_KIND, "nginx:2"),
+            Settle(),
+            set_image(_KIND, "nginx:3"),
+            Settle(),
+            set_image(_KIND, "nginx:4"),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "deleted with its pods",
+            _set(template=pods("web", **_ONE_NODE)),
+            Settle(),
+            Delete(_KIND, "web"),
+            Settle(),
+            versions=BOTH,
+        ),
+        told(
+            "deleted without its pods",
+            _set(template=pods("web", **_ONE_NODE)),
+            Settle(),
+            Delete(_KIND, "web", "Orphan"),
+            Settle(),
+            versions=BOTH,
+        ),
+        told("the smallest manifest", _try()),
+        told(
+            "defaults of strategies",
+            _try(updateStrategy={}),
+            _try(updateStrategy={"type": "RollingUpdate"}),
+            _try(updateStrategy={"type": "OnDelete"}),
+            _try(updateStrategy=rolling(maxSurge=1, maxUnavailable=0)),
+            _try(burstReplicas="50%"),
+            _try(lifecycle={}),
+        ),
+        told(
+            "wrong numbers and words",
+            _try(minReadySeconds=-1),
+            _try(revisionHistoryLimit=-1),
+            _try(updateStrategy={"type": "Recreate"}),
+            _try(updateStrategy=rolling(partition=-1)),
+            _try(updateStrategy=rolling(maxUnavailable=0)),
+            _try(updateStrategy=rolling(maxUnavailable=1, maxSurge=1)),
+            _try(updateStrategy=rolling(maxUnavailable="x")),
+            _try(updateStrategy=rolling(rollingUpdateType="Nonsense")),
+            _try(burstReplicas="x"),
+            differs=(
+                but("it could only fail later", "9 *"),
+                but(
+                    "the path leads to the field",
+                    "*/fields/spec.updateStrategy.rollingUpdate.rollingUpdate.*",
+                ),
+            ),
+        ),
+        told(
+            "wrong selectors and templates",
+            _try(selector={}),
+            _try(selector={"matchLabels": {"app": "other"}}),
+            _try(template=pods("web", restartPolicy="OnFailure")),
+            _try(template={"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}),
+        ),
+        told(
+            "fields that cannot be changed",
+            _set(template=pods("web", **_ONE_NODE)),
+            Settle(),
+            TryPatch(_KIND, "web", {"spec": {"selector": {"matchLabels": {"x": "y"}}}}),
+            TryPatch(_KIND, "web", {"spec": {"revisionHistoryLimit": 3}}),
+            TryPatch(_KIND, "web", image_of("nginx:2")),
+        ),
+    ),
+)

@@ -1,0 +1,31 @@
+"""The examples of the repository: what is stored of each."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import yaml
+
+from recorded_original.language import Document, Group, Try
+from recorded_original.scenarios.documents import told
+
+__all__ = ["with_examples"]
+
+_FOLDER: Final = Path(__file__).parents[3] / "examples"
+
+
+def with_examples(group: Group) -> Group:
+    """The group, and one more scenario: a dry run of each example of the kind."""
+    documents = [one for one in _examples() if one["kind"] == group.kind and "kruise.io" in one["apiVersion"]]
+    if not documents:
+        return group
+    scenario = told("what is stored of the examples", *map(Try, documents))
+    return msgspec.structs.replace(group, scenarios=(*group.scenarios, scenario))
+
+
+def _examples() -> Iterator[Document]:
+    for path in sorted(_FOLDER.glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            if document:
+                yield document

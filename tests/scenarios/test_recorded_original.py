@@ -1,0 +1,67 @@
+"""pykruise does what OpenKruise's own manager was recorded to do; where it does not, the scenario says why.
+
+What there is to say about it is in tests/recorded_original.
+"""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from pykruise.kinds.gates import parse
+from pykruise.manager.settings import Settings
+from pykruise.sandbox.cluster import ClusterSettings
+from pykruise.sandbox.pod_state import KubeletSettings
+from recorded_original.comparing import surprises
+from recorded_original.language import Group
+from recorded_original.playing import Player
+from recorded_original.recordings import RELEASES, read
+from recorded_original.scenarios import GATES, GROUPS
+from support.scenario import Stage
+
+pytestmark = pytest.mark.virtual_time("a real control plane is what was recorded")
+
+AS_THE_RECORDER_HAS_THEM = KubeletSettings(
+    start_jitter=0.0, pulls_ahead=True, recreates=True, probes=True, reports_containers=True
+)
+
+ITS_NODES_ARE_KNOWN_S = 30.0
+"""Until then each node has what the manager creates for it, as in a cluster that has run for a while."""
+
+
+@pytest.fixture
+def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
+    """Nodes with the node agent, as they were when it was recorded."""
+    kubelet = msgspec.structs.replace(
+        AS_THE_RECORDER_HAS_THEM,
+        lease_s=cluster_settings.kubelet.lease_s,
+        heartbeat_s=cluster_settings.kubelet.heartbeat_s,
+    )
+    return msgspec.structs.replace(
+        cluster_settings,
+        kubelet=kubelet,
+        start_s=None,
+        ready_s=None,
+        stop_s=None,
+        controllers=None,
+        collected=None,
+    )
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.kind)
+@pytest.mark.parametrize("release", RELEASES)
+async def test_pykruise_does_what_the_original_does(release: str, group: Group, stage: Stage) -> None:
+    # given what the release's manager did
+    recorded = read(release, group.kind)
+    version = RELEASES[release]
+    told = [one for one in group.scenarios if one.is_played_in(version)]
+    if not told:
+        pytest.skip("nothing of it can be told in the older version")
+    # when pykruise gets the same to do
+    await stage.start_manager(settings=Settings(gates=parse([GATES])))
+    await asyncio.sleep(ITS_NODES_ARE_KNOWN_S)
+    player = Player(stage.client, group, version=version, prefix="recorded-", clock=stage.clock)
+    outcomes = await asyncio.gather(*map(player.play, told))
+    played = {one.name: outcome for one, outcome in zip(told, outcomes, strict=True)}
+    # then the outcome is the same, but for differences that are declared
+    assert not (lines := surprises(group, recorded, played, version=version)), "\n".join(lines)

@@ -1,0 +1,155 @@
+"""How recorded outcomes are compared: what a run chooses is no difference, and what is declared must be one."""
+
+from typing import Any
+
+import pytest
+
+from recorded_original.comparing import differences, surprises
+from recorded_original.language import Create, Group, Scenario, Wanted
+from recorded_original.views import Views
+
+PATH = "1 Settle/objects/CloneSet web/status/replicas"
+
+
+def outcome(replicas: Any, **status: Any) -> dict[str, Any]:
+    return {"1 Settle": {"objects": {"CloneSet web": {"status": {"replicas": replicas, **status}}}}}
+
+
+def told(*wanted: Wanted) -> Group:
+    create = Create({"kind": "CloneSet", "metadata": {"name": "web"}})
+    scenario = Scenario(name="a story", steps=(create,), differs=wanted)
+    return Group(kind="Other", scenarios=(scenario,))
+
+
+def compared(group: Group, recorded: Any, played: Any) -> list[str]:
+    return surprises(group, {"a story": recorded}, {"a story": played}, version="v1beta1")
+
+
+def test_what_differs_and_is_not_declared_is_a_surprise() -> None:
+    [line] = compared(told(), outcome(3), outcome(2))
+    assert line.splitlines()[0] == f"a story: {PATH}"
+
+
+def test_what_differs_and_is_declared_is_none() -> None:
+    assert compared(told(Wanted(at=("*/replicas",), why="so")), outcome(3), outcome(2)) == []
+
+
+def test_what_is_declared_and_does_not_differ_is_a_surprise() -> None:
+    wanted = Wanted(at=("*/replicas", "*/readyReplicas"), why="so")
+    [line] = compared(told(wanted), outcome(3), outcome(2))
+    assert line == "a story: nothing differs any more at */readyReplicas: so"
+
+
+def test_a_difference_of_a_group_must_show_in_one_of_its_scenarios() -> None:
+    group = Group(kind="Other", scenarios=told().scenarios, differs=(Wanted(at=("*/replicas",), why="so"),))
+    assert compared(group, outcome(3), outcome(2)) == []
+    [line] = compared(group, outcome(3), outcome(3))
+    assert line == "Other: nothing differs any more: so"
+
+
+def test_scenarios_and_recordings_go_together() -> None:
+    assert "is not recorded" in surprises(told(), {}, {}, version="v1beta1")[0]
+    nothing = Group(kind="Other", scenarios=())
+    assert "there is no such scenario" in surprises(nothing, {"old": {}}, {}, version="v1beta1")[0]
+
+
+@pytest.mark.parametrize(
+    ("only", "recorded", "played", "counts"),
+    [
+        ("blank", {}, None, True),
+        ("blank", {"a": {"b": 0}}, None, True),
+        ("blank", {"a": 1}, None, False),
+        ("both", 400, 422, True),
+        ("both", "nothing", 422, False),
+        ("more", "nothing", 422, True),
+        ("more", 400, 422, False),
+        ("written", "1000m", "1", True),
+        ("written", "1000m", "2", False),
+        ("written", "x", "1", False),
+    ],
+)
+def test_a_declared_difference_can_be_about_some_pairs_of_values(
+    only: Any, recorded: Any, played: Any, counts: bool
+) -> None:
+    group = told(Wanted(at=("*/number",), why="so", only=only))
+    sides = [{} if one == "nothing" else {"number": one} for one in (recorded, played)]
+    lines = compared(group, {"1 Try": sides[0]}, {"1 Try": sides[1]})
+    assert (lines == []) is counts
+
+
+def test_lists_of_texts_are_compared_as_sets_and_labels_by_their_entries() -> None:
+    assert [path for path, *_ in differences({"e": ["a", "b"]}, {"e": ["b", "c"]})] == ["e/a", "e/c"]
+    assert [path for path, *_ in differences({"x": {"labels": {"a": "b"}}}, {"x": {}})] == ["x/labels/a"]
+
+
+def run(*, namespace: str, end: str, digest: str, time: str, uid: str) -> list[dict[str, Any]]:
+    """What a run stores of a CloneSet with one pod and one revision."""
+    owner = {"kind": "CloneSet", "name": "web", "uid": uid, "controller": True}
+    return [
+        {
+            "kind": "CloneSet",
+            "apiVersion": "apps.kruise.io/v1beta1",
+            "metadata": {"name": "web", "namespace": namespace, "generation": 4, "uid": uid},
+            "spec": {"replicas": 1},
+            "status": {
+                "observedGeneration": 4,
+                "updateRevision": f"web-{digest}",
+                "conditions": [{"type": "A", "status": "True", "reason": "B", "lastTransitionTime": time}],
+            },
+        },
+        {
+            "kind": "ControllerRevision",
+            "apiVersion": "apps/v1",
+            "metadata": {"name": f"web-{digest}", "ownerReferences": [owner]},
+            "revision": 1,
+        },
+        {
+            "kind": "Pod",
+            "apiVersion": "v1",
+            "metadata": {
+                "name": f"web-{end}",
+                "generateName": "web-",
+                "labels": {
+                    "controller-revision-hash": f"web-{digest}",
+                    "pod-template-hash": digest,
+                    "apps.kruise.io/cloneset-instance-id": end,
+                },
+                "annotations": {"state": f'{{"revision":"web-{digest}","at":"{time}"}}'},
+                "ownerReferences": [owner],
+            },
+            "spec": {"containers": [{"name": "main", "image": "nginx:1"}]},
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        },
+    ]
+
+
+def test_what_a_run_chooses_is_not_in_its_views() -> None:
+    runs = [
+        run(
+            namespace=f"n{number}",
+            end=("abcde", "74764")[number],
+            digest=("7d9f8c", "f00ba4")[number],
+            time=f"2026-01-0{number + 1}T00:00:00Z",
+            uid=f"{number}" * 8 + "-1111-2222-3333-" + f"{number}" * 12,
+        )
+        for number in range(2)
+    ]
+    one, other = (Views(f"n{n}", shows_nodes=False).scene(docs, []) for n, docs in enumerate(runs))
+    assert one == other
+    assert one["revisions"] == ["web-<revision 1> is 1"]
+    assert one["pods"][0]["annotations"]["state"] == {"revision": "web-<revision 1>", "at": "<time>"}
+
+
+def test_names_that_no_run_chooses_stay() -> None:
+    pod = {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": "web-0",
+            "generateName": "web-",
+            "labels": {"statefulset.kubernetes.io/pod-name": "web-0"},
+        },
+        "spec": {"containers": []},
+    }
+    [view] = Views("n", shows_nodes=False).scene([pod], [])["pods"]
+    assert view["name"] == "web-0"
