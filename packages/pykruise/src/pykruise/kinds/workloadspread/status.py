@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.kinds.workloadspread.grouping import Grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
-from pykruise.kinds.workloadspread.slots import CREATION_S, SCHEDULABLE, pending_creations
+from pykruise.kinds.workloadspread.slots import CREATION_S, SCHEDULABLE, is_schedulable, pending_creations
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.api import Condition
@@ -81,11 +81,11 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     )
     stored = spread.status.versioned_subset_statuses or {}
     versioned: dict[str, list[SubsetStatus]] = {}
-    noted = [version for version, entries in stored.items() if any(map(_has_notes, entries))]
+    noted = [version for version, entries in stored.items() if any(map(_is_remembered, entries))]
     for version in {**dict.fromkeys(groups.versions), **dict.fromkeys(noted)}:
         members = groups.versions.get(version, {})
         entries = _entries(snapshot, members, stored.get(version) or (), tally)
-        if version in groups.versions or any(map(_has_notes, entries)):
+        if version in groups.versions or any(map(_is_remembered, entries)):
             versioned[version] = entries
     return Computed(
         status=WorkloadSpreadStatus(
@@ -100,9 +100,12 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     )
 
 
-def _has_notes(entry: SubsetStatus) -> bool:
-    """Whether admission noted pods that may still come."""
-    return bool(entry.creating_pods)
+def _is_remembered(entry: SubsetStatus) -> bool:
+    """Whether the entry counts without pods: admission noted some that may still come, or new ones pass the subset
+    over. All pods of a revision may be deleted at once since they found no node; their successors would go there
+    again.
+    """
+    return bool(entry.creating_pods) or not is_schedulable(entry)
 
 
 def _shown(snapshot: Snapshot, entries: Iterable[SubsetStatus]) -> str | None:
