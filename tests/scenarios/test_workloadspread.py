@@ -108,6 +108,25 @@ async def test_a_zone_that_takes_no_pods_is_passed_over(
     assert (condition["status"], condition["reason"]) == ("False", "PodUnschedulable")
 
 
+@kinds(CLONE_SETS, DEPLOYMENTS)
+async def test_pods_that_are_all_moved_at_once_do_not_go_back(
+    spread: Spread, stage: Stage, resource: Resource
+) -> None:
+    """Pods were deleted and made again in the full zone every rescheduleCriticalSeconds, for six minutes."""
+    # given zone a takes no pods, and has no limit: all pods go there first
+    for node in spread.pool.nodes[:2]:
+        await spread.pool.cordon(node)
+    await stage.start_manager()
+    strategy = {"type": "Adaptive", "adaptive": {"rescheduleCriticalSeconds": 3}}
+    await spread.create(resource, spread.subset("a"), spread.subset("b"), scheduleStrategy=strategy)
+    # when
+    await spread.run(resource, 3)
+    # then each pod is moved once
+    await spread.settled(b=3)
+    created = [event for event in await stage.events() if event["reason"] == "SuccessfulCreate"]
+    assert sum(event.get("count") or 1 for event in created) == 6
+
+
 @pytest.mark.node
 async def test_a_zone_goes_away_and_comes_back(
     spread: Spread, stage: Stage, request: pytest.FixtureRequest

@@ -333,6 +333,11 @@ _WORKLOAD_SPREAD: Final = _of(
         "both are followed",
         "no restart is needed",
     ),
+    (
+        "a revision whose pods are all moved at once forgets that its subset is full, and new pods go there again",
+        "it is remembered for its five minutes",
+        "pods were deleted and made again every `rescheduleCriticalSeconds`",
+    ),
     ("rescheduling waits for other events", "it reacts to the pod", "the time that is set is kept"),
     ("a paused Deployment stops the status", "only deletion costs wait", "numbers are right"),
     (

@@ -762,7 +762,8 @@ def test_a_version_without_pods_vanishes_unless_one_is_to_come_case_68() -> None
     assert events_of(plan) == ["CreatePodFailed"]
 
 
-def test_a_version_that_vanishes_has_no_part_in_what_comes_next() -> None:
+def test_a_version_without_pods_is_remembered_as_long_as_its_subset_is_closed() -> None:
+    """All pods of a version are moved at once, and their successors must not go back."""
     # given a version without pods whose subset is closed, and one with a pod
     entries = {
         "old": [entry("a", 3, conditions=condition("False", 100)), entry("b", -1)],
@@ -772,10 +773,19 @@ def test_a_version_that_vanishes_has_no_part_in_what_comes_next() -> None:
         subset("a", 3), subset("b"), target=DEPLOYMENT, status={"versionedSubsetStatuses": entries}
     )
     plan = plan_spread(world(document, of_version("p1", "a", "h1"), latest="h1"))
-    # then nothing is to be looked at when its subset would have opened again
+    # then it is looked at when its subset opens again
+    assert plan.status is not None
+    assert set(plan.status["versionedSubsetStatuses"]) == {"old", "h1"}
+    assert status_of(plan, "old")["a"]["conditions"] == condition("False", 100)
+    assert plan.requeue_after_s == 200
+    # and when it has opened, it vanishes
+    entries["old"][0] = entry("a", 3, conditions=condition("False", 301))
+    document = adaptive(
+        subset("a", 3), subset("b"), target=DEPLOYMENT, status={"versionedSubsetStatuses": entries}
+    )
+    plan = plan_spread(world(document, of_version("p1", "a", "h1"), latest="h1"))
     assert plan.status is not None
     assert set(plan.status["versionedSubsetStatuses"]) == {"h1"}
-    assert plan.requeue_after_s is None
 
 
 def test_a_latest_version_that_is_not_known_stops_costs_only_case_69() -> None:
