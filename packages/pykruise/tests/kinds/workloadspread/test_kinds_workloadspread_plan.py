@@ -764,26 +764,26 @@ def test_a_version_without_pods_vanishes_unless_one_is_to_come_case_68() -> None
 
 def test_a_version_without_pods_is_remembered_as_long_as_its_subset_is_closed() -> None:
     """All pods of a version are moved at once, and their successors must not go back."""
-    # given a version without pods whose subset is closed, and one with a pod
+    # given the latest version without pods whose subset is closed, and one with a pod
     entries = {
-        "old": [entry("a", 3, conditions=condition("False", 100)), entry("b", -1)],
+        "new": [entry("a", 3, conditions=condition("False", 100)), entry("b", -1)],
         "h1": [entry("a", 2, 1, conditions=condition("True", 100)), entry("b", -1)],
     }
     document = adaptive(
         subset("a", 3), subset("b"), target=DEPLOYMENT, status={"versionedSubsetStatuses": entries}
     )
-    plan = plan_spread(world(document, of_version("p1", "a", "h1"), latest="h1"))
+    plan = plan_spread(world(document, of_version("p1", "a", "h1"), latest="new"))
     # then it is looked at when its subset opens again
     assert plan.status is not None
-    assert set(plan.status["versionedSubsetStatuses"]) == {"old", "h1"}
-    assert status_of(plan, "old")["a"]["conditions"] == condition("False", 100)
+    assert set(plan.status["versionedSubsetStatuses"]) == {"new", "h1"}
+    assert status_of(plan, "new")["a"]["conditions"] == condition("False", 100)
     assert plan.requeue_after_s == 200
     # and when it has opened, it vanishes
-    entries["old"][0] = entry("a", 3, conditions=condition("False", 301))
+    entries["new"][0] = entry("a", 3, conditions=condition("False", 301))
     document = adaptive(
         subset("a", 3), subset("b"), target=DEPLOYMENT, status={"versionedSubsetStatuses": entries}
     )
-    plan = plan_spread(world(document, of_version("p1", "a", "h1"), latest="h1"))
+    plan = plan_spread(world(document, of_version("p1", "a", "h1"), latest="new"))
     assert plan.status is not None
     assert set(plan.status["versionedSubsetStatuses"]) == {"h1"}
 
