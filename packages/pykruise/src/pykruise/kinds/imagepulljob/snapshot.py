@@ -22,7 +22,7 @@ from pykruise.kube.ids import Key
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.image_api import ImagePullJobSpec
+from pykruise.pods.image_api import ImageNodeSelector, ImagePullJobSpec
 from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.node_images import NodeImageView
 from pykruise.pods.secrets import CopyView
@@ -132,7 +132,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
         copies = copies_in(namespace, read)
     elif view.namespace == namespace:
         sources = {name: Source(key=Key(namespace, name), content="") for name in view.secrets}
-    nodes, unknown = await _nodes(view, read)
+    nodes, unknown = await _nodes(view, view.spec.selector, read)
     return Snapshot(
         job=view,
         nodes=nodes,
@@ -149,11 +149,12 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
 # ── nodes ────────────────────────────────────────────────────────────────────
 
 
-async def _nodes(view: PullJobView, read: Read[Settings]) -> tuple[Sequence[NodeImageView], Sequence[str]]:
-    assert view.spec is not None
+async def _nodes(
+    view: PullJobView, chosen: ImageNodeSelector | None, read: Read[Settings]
+) -> tuple[Sequence[NodeImageView], Sequence[str]]:
+    """The nodes that the job is for, and names that it lists of nodes without a NodeImage. `chosen`: its selector."""
     if view.pod_selector is not None:
         return _known(await _nodes_of_pods(view, read), read)[0], ()
-    chosen = view.spec.selector
     if chosen is not None and chosen.names is not None:
         return _known(dict.fromkeys(chosen.names), read)
     found = [
