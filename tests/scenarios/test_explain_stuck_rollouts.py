@@ -403,3 +403,24 @@ async def test_no_remedy_of_it_takes_pods_away(stage: Stage, case: Stuck, number
     found, _ = await named(stage, CLONE_SET, cause=case.cause, verdict=case.verdict)
     # when, then
     await follow_way(stage, CLONE_SET, Key(stage.namespace, "web"), case, number, found)
+
+
+@pytest.mark.parametrize("volume", ["secret", "configMap", "projected"])
+async def test_a_volume_that_cannot_be_mounted_is_named(stage: Stage, volume: str) -> None:
+    """A pod does not say why its containers are not created: only its kubelet's events do."""
+    # given
+    source: Object = {"secretName": "gone"} if volume == "secret" else {"name": "gone"}
+    if volume == "projected":
+        source = {"sources": [{"secret": {"name": "gone"}}]}
+    container = {"name": "main", "image": "nginx:1", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    doc = cloneset(replicas=1)
+    doc["spec"]["template"]["spec"] = {"containers": [container], "volumes": [{"name": "v", volume: source}]}
+    await stage.start_manager()
+    await stage.create(doc)
+    await stage.until(lambda: stage.events("FailedMount"))
+    # when
+    found = await explained(stage.client, Key(stage.namespace, "web"), now=stage.clock(), kind=CLONE_SET)
+    # then
+    (wait,) = (one for one in found.waits if one.code == "Starting")
+    assert '"gone" not found' in wait.words
+    assert wait.remedy == "create what is missing, or correct the volume in spec.template"

@@ -5,7 +5,7 @@ kind/name ──▶ look() (reads only) ──▶ the kind's plan ──▶ expl
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
-from pykruise.cli.insight.explaining import Explanation, explain, text
+from pykruise.cli.insight.explaining import Explanation, Wait, explain, text
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.injected import refused_origin
 from pykruise.cli.insight.known import kind_named, named, workloads
@@ -27,6 +27,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, NotFoundError
+from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
 from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S
 from pykruise.kube.resources import EVENTS, PODS
@@ -62,7 +63,37 @@ async def explained(
     except NotFoundError as error:
         raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
     found = await with_tries(client, explain(sight, sight.plan()), uid=sight.uid)
-    return await with_origin(client, found, sight)
+    return await with_mounts(client, await with_origin(client, found, sight))
+
+
+async def with_mounts(client: Client, found: Explanation) -> Explanation:
+    """The same, and of pods whose volumes cannot be mounted what their kubelets say: only events have it.
+
+    Where events may not be read, nothing is said.
+    """
+    if not any(wait.code == Code.STARTING and wait.pods for wait in found.waits):
+        return found
+    try:
+        listed = await client.list(
+            EVENTS, found.namespace, field_selector="involvedObject.kind=Pod,reason=FailedMount"
+        )
+    except ApiError:
+        return found
+    events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
+    said = {event["involvedObject"].get("name"): excerpt(str(event.get("message") or "")) for event in events}
+    waits = tuple(_with_mount(wait, said) if wait.code == Code.STARTING else wait for wait in found.waits)
+    return msgspec.structs.replace(found, waits=waits)
+
+
+def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
+    message = next((said[pod] for pod in wait.pods if pod in said), "")
+    if not message:
+        return wait
+    return msgspec.structs.replace(
+        wait,
+        words=f"{wait.words}; a volume cannot be mounted: {message}",
+        remedy="create what is missing, or correct the volume in spec.template",
+    )
 
 
 async def with_origin(client: Client, found: Explanation, sight: Sight) -> Explanation:
