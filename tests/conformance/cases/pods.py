@@ -1,7 +1,9 @@
 """Pods: defaults, validation, what may change, and their subresources."""
 
+from typing import Any
+
 from conformance.builders import container, pod
-from conformance.dsl import JSON_PATCH, MERGE, based_on, case, create, get, patch, put
+from conformance.dsl import JSON_PATCH, MERGE, based_on, case, create, delete, get, patch, put, table
 
 _LIMITS = {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "0.5", "memory": "512Mi"}}
 
@@ -12,6 +14,16 @@ def _binding(pod_name: str, node: str, **metadata: object) -> dict[str, object]:
         "kind": "Binding",
         "metadata": {"name": pod_name, **metadata},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+
+
+def _runtime(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": name},
+        "handler": "h",
+        **more,
     }
 
 
@@ -466,5 +478,40 @@ CASES = [
         get("pods/a/log"),
         get("pods/a/log", container="none"),
         get("pods/none/log"),
+    ),
+    case(
+        "a pod with a runtime class",
+        create("pods", pod("nowhere", runtimeClassName="missing")),
+        create("pods", pod("paid", overhead={"cpu": "1"})),
+        create("/apis/node.k8s.io/v1/runtimeclasses", _runtime("$ns-plain")),
+        create("pods", pod("plain", runtimeClassName="$ns-plain")),
+        create("pods", pod("plain-paid", runtimeClassName="$ns-plain", overhead={"cpu": "1"})),
+        create(
+            "/apis/node.k8s.io/v1/runtimeclasses",
+            _runtime(
+                "$ns-full",
+                overhead={"podFixed": {"cpu": "100m", "memory": "64Mi"}},
+                scheduling={
+                    "nodeSelector": {"runtime": "full"},
+                    "tolerations": [{"key": "full", "operator": "Exists"}],
+                },
+            ),
+        ),
+        create("pods", pod("full", runtimeClassName="$ns-full")),
+        create(
+            "pods",
+            pod(
+                "full-again", runtimeClassName="$ns-full", tolerations=[{"key": "full", "operator": "Exists"}]
+            ),
+        ),
+        create("pods", pod("elsewhere", runtimeClassName="$ns-full", nodeSelector={"runtime": "no"})),
+        create("pods", pod("said", runtimeClassName="$ns-full", overhead={"cpu": "100m", "memory": "64Mi"})),
+        create("pods", pod("wrong", runtimeClassName="$ns-full", overhead={"cpu": "200m"})),
+        table("/apis/node.k8s.io/v1/runtimeclasses/$ns-plain"),
+        create("/apis/node.k8s.io/v1/runtimeclasses", {**_runtime("$ns-none"), "handler": ""}),
+        create("/apis/node.k8s.io/v1/runtimeclasses", {**_runtime("$ns-odd"), "handler": "A b"}),
+        patch("/apis/node.k8s.io/v1/runtimeclasses/$ns-plain", {"handler": "other"}, MERGE),
+        delete("/apis/node.k8s.io/v1/runtimeclasses/$ns-plain"),
+        patch("pods/plain", {"metadata": {"labels": {"a": "b"}}}),
     ),
 ]

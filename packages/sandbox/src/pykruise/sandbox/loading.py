@@ -36,6 +36,7 @@ _FIRST: Final = (
     "CustomResourceDefinition",
     "Namespace",
     "PriorityClass",
+    "RuntimeClass",
     "StorageClass",
     "ServiceAccount",
     "Secret",

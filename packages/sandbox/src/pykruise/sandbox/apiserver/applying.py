@@ -17,15 +17,15 @@ from pykruise.kube.errors import Cause, Status, StatusDetails
 from pykruise.sandbox.apiserver import decoding, writes
 from pykruise.sandbox.apiserver.calls import Answer, Call, check_write_options
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.managed import managers
-from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, difference
-from pykruise.sandbox.apiserver.managed.managers import (
+from pykruise.sandbox.apiserver.managed.applies import (
     Applied,
+    Conflict,
     ConflictsError,
     InvalidError,
     UnconvertibleError,
     conflict_message,
 )
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, difference
 from pykruise.sandbox.apiserver.managed.shapes import Shape
 from pykruise.sandbox.apiserver.managed.values import compare, fields_in
 from pykruise.sandbox.apiserver.negotiation import BODY_LIMIT, parse_yaml
@@ -181,7 +181,7 @@ def _typed(call: Call, doc: Document) -> Document:
         raise unclassified_error(f"failed to convert merged object to last applied version: {err}") from err
 
 
-def _conflict(found: Sequence[managers.Conflict]) -> Refusal:
+def _conflict(found: Sequence[Conflict]) -> Refusal:
     details = StatusDetails(
         causes=tuple(
             Cause(reason="FieldManagerConflict", message=f"conflict with {each.manager}", field=each.path)

@@ -372,6 +372,10 @@ def _print_priority_class(priority: Doc, now: Instant) -> list[Any]:
     ]
 
 
+def _print_runtime_class(runtime: Doc, now: Instant) -> list[Any]:
+    return [name_of(runtime), runtime.get("handler") or "", age_of(runtime, now)]
+
+
 def _print_quota(doc: Doc, now: Instant) -> list[Any]:
     status = doc.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
@@ -398,6 +402,7 @@ PRINTERS: Final[Mapping[str, Print]] = {
     "discovery.k8s.io/v1/endpointslices": _print_endpoint_slice,
     "events.k8s.io/v1/events": _print_event,
     "autoscaling/v2/horizontalpodautoscalers": _print_autoscaler,
+    "node.k8s.io/v1/runtimeclasses": _print_runtime_class,
     "policy/v1/poddisruptionbudgets": _print_budget,
     "rbac.authorization.k8s.io/v1/clusterrolebindings": _print_role_binding,
     "rbac.authorization.k8s.io/v1/clusterroles": _print_name_and_creation,

@@ -20,11 +20,12 @@ from pykruise.sandbox.apiserver.calls import Call, flag
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 from pykruise.sandbox.apiserver.encoding import encode_object
 from pykruise.sandbox.apiserver.kind_versions import KindVersions
-from pykruise.sandbox.apiserver.managed import managers
+from pykruise.sandbox.apiserver.managed import applies, managers
+from pykruise.sandbox.apiserver.managed.applies import Applied, UnconvertibleError
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
-from pykruise.sandbox.apiserver.managed.managers import APPLY, Applied, Manager, Taken, UnconvertibleError
 from pykruise.sandbox.apiserver.managed.owned import Owned
 from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape, of_definition, of_schema
+from pykruise.sandbox.apiserver.managed.state import APPLY, Manager, Taken
 from pykruise.sandbox.apiserver.managed.values import InvalidError, check
 from pykruise.sandbox.apiserver.statuses import Refusal
 from pykruise.sandbox.apiserver.storage import Stored
@@ -72,7 +73,7 @@ def manager_of(call: Call, operation: str = "Update") -> Manager:
 
 
 class _Views:
-    """A kind in all its versions, as one endpoint writes it (`managers.Versions`)."""
+    """A kind in all its versions, as one endpoint writes it (`applies.Versions`)."""
 
     def __init__(self, ownership: "Ownership", entry: CatalogEntry, subresource: str) -> None:
         self._ownership = ownership
@@ -195,7 +196,7 @@ class Ownership:
         views = _Views(self, call.entry, call.subresource)
         missing = {version for version in others if views.is_missing(version)}
         before = {version: await views.view(old, version) for version in sorted({*others} - missing)}
-        found = await managers.changes_by_version(before, new, views, own=call.entry.api_version)
+        found = await applies.changes_by_version(before, new, views, own=call.entry.api_version)
         return {**found, **dict.fromkeys(missing)}
 
     @staticmethod
@@ -229,7 +230,7 @@ class Ownership:
         """
         kept = stored.managed if stored is not None else b""
         from_all = self._explicit(call.entry, kept, stored) if stored is not None else kept
-        found = await managers.applied(
+        found = await applies.applied(
             from_all,
             live,
             config,

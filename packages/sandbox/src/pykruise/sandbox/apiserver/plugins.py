@@ -3,8 +3,8 @@
 writes.py ──▶ admit(core, call, new, old) ──▶ the document as admitted, or a Refusal
 
 What is added here belongs to no manager. Rules: kube-apiserver's admission plugins Priority, LimitRanger (its
-defaults), ServiceAccount (where it is asked for) and DefaultTolerationSeconds. What RBAC has to say about roles that
-are written is asked here, too.
+defaults), RuntimeClass, ServiceAccount (where it is asked for) and DefaultTolerationSeconds. What RBAC has to say
+about roles that are written is asked here, too.
 """
 
 from typing import Any, Final
@@ -17,10 +17,11 @@ from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
 from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.limits import admit_pod
-from pykruise.sandbox.apiserver.statuses import forbidden
+from pykruise.sandbox.apiserver.statuses import Refusal, forbidden
 
 __all__ = ["admit", "give_priority", "system_class"]
 
+_RUNTIMES: Final = "runtimeclasses.node.k8s.io"
 _CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 _PREEMPTS: Final = "PreemptLowerPriority"
 _SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -43,6 +44,8 @@ def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Docume
             return doc
         if not call.subresource:
             add_default_tolerations(spec)
+            if old is None:
+                _give_runtime(core, call, doc)
     return doc
 
 
@@ -70,6 +73,46 @@ def give_priority(pod: Document, found: Document | None, resource: Resource = PO
             )
             raise forbidden(resource, pod["metadata"].get("name") or "", why)
         spec[field] = admitted
+
+
+def _give_runtime(core: Core, call: Call, pod: Document) -> None:
+    """Write what the pod's runtime class costs, and where its nodes are, into the pod. Raises Refusal (403)."""
+    spec: dict[str, Any] = pod["spec"]
+    name, overhead = spec.get("runtimeClassName"), spec.get("overhead")
+    found: Document = {}
+    if name:
+        stored = core.storage.get(_RUNTIMES, Key("", name))
+        if stored is None:
+            raise _rejected(call, pod, f'RuntimeClass "{name}" not found')
+        found = decode(stored.raw)
+    fixed = (found.get("overhead") or {}).get("podFixed")
+    if overhead and (not fixed or overhead != fixed):
+        why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+        raise _rejected(
+            call,
+            pod,
+            why if fixed else "Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        )
+    if fixed:
+        spec["overhead"] = dict(fixed)
+    scheduling = found.get("scheduling") or {}
+    wanted, selector = scheduling.get("nodeSelector") or {}, spec.get("nodeSelector") or {}
+    for key, value in wanted.items():
+        if selector.get(key, value) != value:
+            why = (
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {selector[key]}"
+            )
+            raise forbidden(call.entry.resource, pod["metadata"].get("name") or "", why)
+    if wanted:
+        spec["nodeSelector"] = {**selector, **wanted}
+    tolerations = spec.get("tolerations") or []
+    if added := [each for each in scheduling.get("tolerations") or () if each not in tolerations]:
+        spec["tolerations"] = [*tolerations, *added]
+
+
+def _rejected(call: Call, pod: Document, why: str) -> Refusal:
+    return forbidden(call.entry.resource, pod["metadata"].get("name") or "", f"pod rejected: {why}")
 
 
 def system_class(name: str) -> Document | None:

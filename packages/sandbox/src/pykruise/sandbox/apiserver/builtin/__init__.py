@@ -28,6 +28,7 @@ from pykruise.sandbox.apiserver.builtin.policies import (
     LeaseStrategy,
     PodDisruptionBudgetStrategy,
     PriorityClassStrategy,
+    RuntimeClassStrategy,
 )
 from pykruise.sandbox.apiserver.builtin.quotas import LimitRangeStrategy, ResourceQuotaStrategy
 from pykruise.sandbox.apiserver.builtin.rbac import RoleBindingStrategy, RoleStrategy
@@ -86,6 +87,7 @@ _STRATEGIES: Final[Mapping[str, _Make]] = {
     "pods": PodStrategy,
     "podtemplates": PodTemplateStrategy,
     "priorityclasses.scheduling.k8s.io": PriorityClassStrategy,
+    "runtimeclasses.node.k8s.io": RuntimeClassStrategy,
     "replicasets.apps": ReplicaSetStrategy,
     "replicationcontrollers": ReplicationControllerStrategy,
     "resourcequotas": ResourceQuotaStrategy,

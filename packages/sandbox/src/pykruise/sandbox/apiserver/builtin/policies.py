@@ -22,6 +22,7 @@ from pykruise.kube.field_rules import (
     check_at_most_100_percent,
     check_immutable,
     check_int_or_percent,
+    check_label,
     check_not_negative,
     check_one_of,
     check_selector,
@@ -33,6 +34,7 @@ __all__ = [
     "LeaseStrategy",
     "PodDisruptionBudgetStrategy",
     "PriorityClassStrategy",
+    "RuntimeClassStrategy",
 ]
 
 Doc = Mapping[str, Any]
@@ -236,3 +238,16 @@ def _check_priority_class(doc: Doc) -> Causes:
     yield from check_one_of(
         doc.get("preemptionPolicy"), "preemptionPolicy", ("PreemptLowerPriority", "Never")
     )
+
+
+class RuntimeClassStrategy(Strategy):
+    """RuntimeClasses: the handler never changes."""
+
+    def validate_create(self, doc: Document) -> list[Cause]:
+        handler = doc.get("handler") or ""
+        return list(check_label(handler, "handler")) if handler else [required("handler")]
+
+    def validate_update(self, new: Document, old: Document) -> list[Cause]:
+        if new.get("handler") == old.get("handler"):
+            return []
+        return [invalid_shown("handler", "null", "field is immutable")]  # the words are an API server's

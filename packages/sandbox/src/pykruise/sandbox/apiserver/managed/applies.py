@@ -1,0 +1,276 @@
+"""Server-side apply: what it makes of an object, and who owns what then.
+
+live object + applied document + managers ──▶ applied() ──▶ Applied: the document, its managers; or ConflictsError
+
+Each manager's set is in the version in which it wrote. Whether it loses a field is seen in that version: the object
+before a change and after it are converted to it (`Versions`) and compared there.
+
+Pure, but for the conversions. Rules: structured-merge-diff's `merge.Updater`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from pykruise.kube.documents import Document
+from pykruise.kube.go_text import quoted
+from pykruise.sandbox.apiserver.managed.field_sets import (
+    EMPTY,
+    FieldSet,
+    difference,
+    intersection,
+    paths,
+    union,
+    without,
+)
+from pykruise.sandbox.apiserver.managed.owned import (
+    METADATA_ITSELF,
+    SERVERS_METADATA,
+    TYPE,
+    owned_by_creator,
+    unlike,
+)
+from pykruise.sandbox.apiserver.managed.shapes import Shape
+from pykruise.sandbox.apiserver.managed.state import APPLY, Entry, Manager, Taken, read, set_of, written
+from pykruise.sandbox.apiserver.managed.values import (
+    InvalidError,
+    check,
+    compare,
+    fields_in,
+    merge,
+    named,
+    remove,
+)
+
+__all__ = [
+    "BEFORE_FIRST_APPLY",
+    "Applied",
+    "Conflict",
+    "ConflictsError",
+    "InvalidError",
+    "UnconvertibleError",
+    "Versions",
+    "applied",
+    "changes_by_version",
+    "conflict_message",
+]
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+_UNOWNED_LEAVES: Final[FieldSet] = {
+    **{f"f:{member}": {} for member in TYPE},
+    "f:metadata": {f"f:{member}": {} for member in SERVERS_METADATA},
+}
+"""What the server alone says belongs to no manager."""
+
+
+class Conflict(NamedTuple):
+    """A field that another manager owns, and which, as messages say it."""
+
+    path: str
+    manager: str
+
+
+class UnconvertibleError(ValueError):
+    """An object cannot be had in the version of a manager; the message says why."""
+
+
+class ConflictsError(Exception):
+    """The applied document changes what others own."""
+
+    def __init__(self, found: Sequence[Conflict]) -> None:
+        super().__init__(conflict_message(found))
+        self.conflicts = tuple(found)
+
+
+class Applied(NamedTuple):
+    """The object after an apply, and its managers."""
+
+    document: Document
+    kept: bytes
+
+
+class Versions(Protocol):
+    """The versions of a kind: appliers compare an object in the version of each manager."""
+
+    def shape(self, api_version: str) -> Shape:
+        """What an object is in that version."""
+        ...
+
+    def ignored(self, api_version: str) -> FieldSet:
+        """What the endpoint does not write in that version."""
+        ...
+
+    def is_missing(self, api_version: str) -> bool:
+        """Whether owners in this version own nothing any more."""
+        ...
+
+    async def view(self, doc: Document, api_version: str) -> Document:
+        """The document in that version. Raises UnconvertibleError."""
+        ...
+
+
+async def applied(
+    kept: bytes,
+    live: Document,
+    config: Document,
+    versions: Versions,
+    *,
+    empty: Document,
+    who: Manager,
+    now: str,
+    force: bool,
+    allowed: FieldSet = EMPTY,
+) -> Applied:
+    """What an apply makes of the live object (`empty` for a new one).
+
+    Fields that `who` applied before and no longer names go, unless others own them. A change of what is
+    `allowed` is no conflict. `kept` is spelled out when managers in other versions are in it.
+    Raises ConflictsError when others own what it changes and `force` is off, InvalidError when `config` lacks the
+    kind's shape, UnconvertibleError when a manager's version has no place for the object.
+    """
+    own = who.api_version
+    shape, ignored = versions.shape(own), versions.ignored(own)
+    check(config, shape)
+    state = read(kept)
+    if not state.entries and live is not empty:
+        first = owned_by_creator(empty, live, shape, ignored)
+        if first is not EMPTY:
+            state.entries.append(Entry(BEFORE_FIRST_APPLY, "Update", own, now, "", first))
+    before = [_identity(entry) for entry in state.entries]
+    state.entries = [entry for entry in state.entries if not versions.is_missing(entry.api_version)]
+    views = {own: live}
+    for entry in state.entries:
+        if entry.api_version not in views:
+            views[entry.api_version] = await versions.view(live, entry.api_version)
+    mine = next((entry for entry in state.entries if who.same_as(entry)), None)
+    last = mine.fields if mine is not None and mine.fields is not None else EMPTY
+    last_version = mine.api_version if mine is not None else own
+    said = without(fields_in(config, shape), ignored)
+    if mine is None:
+        mine = Entry(who.name, APPLY, own, "", who.subresource, said)
+        state.entries.append(mine)
+    mine.fields, mine.api_version = said, own
+    merged: Document = merge(live, config, shape)
+    if last is not EMPTY:
+        # What no manager owns (the name) keeps its place when the rest of its map goes.
+        merged = await _pruned(merged, last, last_version, state.entries, versions, own=own)
+    mine.fields = difference(without(said, _UNOWNED_LEAVES), METADATA_ITSELF)
+    changes = await changes_by_version(views, merged, versions, own=own)
+    others = [entry for entry in state.entries if entry is not mine]
+    if not force:
+        _check_conflicts(others, changes, allowed)
+    for entry in others:
+        found = changes[entry.api_version]
+        entry.fields = difference(difference(set_of(entry), found.changed), found.removed)
+    is_changed = not changes[own].is_nothing
+    if is_changed:
+        mine.time = now
+    if not is_changed and before == [_identity(entry) for entry in state.entries]:
+        return Applied(live, kept)
+    return Applied(merged, written(state))
+
+
+def _identity(entry: Entry) -> tuple[str, str, str, str, FieldSet | None]:
+    """The entry without its time."""
+    return (entry.manager, entry.operation, entry.api_version, entry.subresource, entry.fields)
+
+
+async def changes_by_version(
+    before: Mapping[str, Document], after: Document, versions: Versions, *, own: str
+) -> dict[str, Taken]:
+    """How an object changes in each version of `before`; `after` is in the version `own`. Raises UnconvertibleError."""
+    found: dict[str, Taken] = {}
+    for version, old in before.items():
+        new = after
+        if version != own:
+            new = await _viewed(after, version, versions, failing="failed to convert new object")
+        ignored = versions.ignored(version)
+        changes = compare(*unlike(old, new, ignored), versions.shape(version))
+        changed = without(union(changes.added, changes.modified), ignored)
+        found[version] = Taken(changed, without(changes.removed, ignored))
+    return found
+
+
+async def _viewed(doc: Document, version: str, versions: Versions, *, failing: str) -> Document:
+    try:
+        return await versions.view(doc, version)
+    except UnconvertibleError as err:
+        raise UnconvertibleError(f"{failing}: {err}") from err
+
+
+async def _pruned(
+    merged: Document,
+    last: FieldSet,
+    last_version: str,
+    entries: Iterable[Entry],
+    versions: Versions,
+    *,
+    own: str,
+) -> Document:
+    """The merged document without what was applied last (in that version) and has no owner; in the version `own`."""
+    if versions.is_missing(last_version):
+        return merged
+    failing = "failed to prune fields: failed to convert merged object to last applied version"
+    whole = await _viewed(merged, last_version, versions, failing=failing)
+    shape = versions.shape(last_version)
+    last = named(last, shape)
+    pruned = await _with_owned(whole, remove(whole, last, shape), entries, versions, first=last_version)
+    failing = "failed to prune fields: failed add back dangling items"
+    pruned = await _viewed(
+        pruned,
+        last_version,
+        versions,
+        failing=f"{failing}: failed to convert pruned object to last applied version",
+    )
+    left = named(fields_in(pruned, shape), shape)
+    gone = intersection(difference(named(fields_in(whole, shape), shape), left), last)
+    return await _viewed(remove(whole, gone, shape), own, versions, failing="failed to prune fields")
+
+
+async def _with_owned(
+    whole: Document, pruned: Document, entries: Iterable[Entry], versions: Versions, *, first: str
+) -> Document:
+    """The pruned document with what managers own of the whole one: those of the version `first` before those of others,
+    since a conversion may need their fields.
+    """
+    owned: dict[str, FieldSet] = {}
+    for entry in entries:
+        owned[entry.api_version] = union(owned.get(entry.api_version, EMPTY), set_of(entry))
+    failing = "failed to prune fields: failed add back owned items: failed to convert"
+    for version in sorted(owned, key=lambda version: (version != first, version)):
+        where = f"object at version {version}"
+        whole = await _viewed(whole, version, versions, failing=f"{failing} merged {where}")
+        pruned = await _viewed(pruned, version, versions, failing=f"{failing} pruned {where}")
+        shape = versions.shape(version)
+        kept = union(named(fields_in(pruned, shape), shape), named(owned[version], shape))
+        pruned = remove(whole, difference(named(fields_in(whole, shape), shape), kept), shape)
+    return pruned
+
+
+def _check_conflicts(others: Iterable[Entry], changes: Mapping[str, Taken], allowed: FieldSet) -> None:
+    found: list[Conflict] = []
+    for entry in others:
+        changed = difference(changes[entry.api_version].changed, allowed)
+        found += [Conflict(path, _called(entry)) for path in paths(intersection(set_of(entry), changed))]
+    if found:
+        raise ConflictsError(sorted(found, key=lambda each: (each.path, each.manager)))
+
+
+def _called(entry: Entry) -> str:
+    """A manager as a conflict names it."""
+    text = quoted(entry.manager)
+    if entry.subresource:
+        text += f" with subresource {quoted(entry.subresource)}"
+    if entry.operation == APPLY:
+        return text
+    return f"{text} using {entry.api_version}"
+
+
+def conflict_message(found: Sequence[Conflict]) -> str:
+    """What the Status of a conflict says."""
+    if len(found) == 1:
+        return f"Apply failed with 1 conflict: conflict with {found[0].manager}: {found[0].path}"
+    by_manager: dict[str, list[str]] = {}
+    for conflict in found:
+        by_manager.setdefault(conflict.manager, []).append(f"- {conflict.path}")
+    texts = [f"conflicts with {name}:\n" + "\n".join(listed) for name, listed in sorted(by_manager.items())]
+    return f"Apply failed with {len(found)} conflicts: " + "\n".join(texts)

@@ -1,0 +1,85 @@
+"""The managers of an object as they are kept: each with the set of its fields, in the version in which it wrote.
+
+bytes kept beside the object (`Stored.managed`) ──▶ read() ──▶ State: entries and what was taken ──▶ written() ──▶ bytes
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
+
+__all__ = ["APPLY", "Entry", "Manager", "State", "Taken", "read", "set_of", "written"]
+
+APPLY: Final = "Apply"
+
+
+class Manager(NamedTuple):
+    """Who writes, and how."""
+
+    name: str
+    operation: str = "Update"
+    api_version: str = ""
+    subresource: str = ""
+
+    def same_as(self, entry: "Entry") -> bool:
+        """Whether the entry is this manager's. An applier stays the same in another version."""
+        return (
+            entry.manager == self.name
+            and entry.operation == self.operation
+            and entry.subresource == self.subresource
+            and (self.operation == APPLY or entry.api_version == self.api_version)
+        )
+
+
+class Entry(msgspec.Struct, array_like=True):
+    """One manager; `fields` None: everything but what was taken."""
+
+    manager: str
+    operation: str
+    api_version: str
+    time: str
+    subresource: str
+    fields: FieldSet | None
+
+
+class State(msgspec.Struct, array_like=True):
+    entries: list[Entry]
+    taken: FieldSet
+
+
+_READ: Final = msgspec.json.Decoder(State)
+_WRITE: Final = msgspec.json.Encoder()
+
+
+def read(kept: bytes) -> State:
+    """The state; sets in it are fresh, but for EMPTY, which is written as itself."""
+    if not kept:
+        return State([], EMPTY)
+    state = _READ.decode(kept)
+    if "" in state.taken:
+        state.taken = EMPTY
+    return state
+
+
+def written(state: State) -> bytes:
+    state.entries = [each for each in state.entries if each.fields is not EMPTY]
+    return _WRITE.encode(state) if state.entries else b""
+
+
+class Taken(NamedTuple):
+    """What a change means to owners in one version."""
+
+    changed: FieldSet
+    removed: FieldSet
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is different."""
+        return self.changed is EMPTY and self.removed is EMPTY
+
+
+def set_of(entry: Entry) -> FieldSet:
+    """The set of a state that is spelled out."""
+    assert entry.fields is not None
+    return entry.fields
