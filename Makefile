@@ -136,7 +136,7 @@ $(VENV)/.compiled: $(VENV)/.ready-dev
 
 # Once more on a cluster that serves v1alpha1 alone, as with the definitions of a released OpenKruise.
 OLDER := $(addprefix tests/scenarios/test_,uniteddeployment.py cloneset_rollouts.py imagepulljob.py workloadspread.py \
-  containerrecreaterequest.py daemonset_rollouts.py switch_over_check.py)
+  containerrecreaterequest.py daemonset_rollouts.py switch_over_check.py recorded_original.py)
 
 unit: $(VENV)/.compiled
 	@$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)

@@ -81,11 +81,11 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     )
     stored = spread.status.versioned_subset_statuses or {}
     versioned: dict[str, list[SubsetStatus]] = {}
-    noted = [version for version, entries in stored.items() if _is_to_last(version, entries, snapshot)]
+    noted = [version for version, entries in stored.items() if any(map(_is_remembered, entries))]
     for version in {**dict.fromkeys(groups.versions), **dict.fromkeys(noted)}:
         members = groups.versions.get(version, {})
         entries = _entries(snapshot, members, stored.get(version) or (), tally)
-        if version in groups.versions or _is_to_last(version, entries, snapshot):
+        if version in groups.versions or any(map(_is_remembered, entries)):
             versioned[version] = entries
     return Computed(
         status=WorkloadSpreadStatus(
@@ -100,14 +100,13 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     )
 
 
-def _is_to_last(version: str, entries: Iterable[SubsetStatus], snapshot: Snapshot) -> bool:
-    """Whether the list of a version says more than its pods do: admission noted pods that may still come, or new pods
-    pass a subset over.
+def _is_remembered(entry: SubsetStatus) -> bool:
+    """Whether the entry counts without pods: admission noted pods that may still come, or new pods pass it over.
 
-    All pods of a version may be those that move, and their successors find the list that they leave behind.
+    All pods of a version may be moved at once, and their successors read the list that they leave behind. A version
+    that is not the latest one may become it again.
     """
-    is_next = version == snapshot.latest
-    return any(one.creating_pods or (is_next and closed_at(one) is not None) for one in entries)
+    return bool(entry.creating_pods) or closed_at(entry) is not None
 
 
 def _shown(snapshot: Snapshot, entries: Iterable[SubsetStatus]) -> str | None:
