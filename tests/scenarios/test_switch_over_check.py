@@ -1,14 +1,20 @@
 """What `pykruise switch-over check` says of a cluster whose manager has ended, and that it writes nothing."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from pykruise.cli.switch_over import report_lines
+from pykruise.cli.errors import CommandError
+from pykruise.cli.switch_over import report_lines, run_move, run_show
 from pykruise.kinds import in_stored_versions
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
+from pykruise.kube.client import Client
+from pykruise.kube.documents import decode
 from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.manager.settings import Settings
 from pykruise.manager.switch_over import SwitchReport, check_switch
 from support.daemonsets import Pool
@@ -78,3 +84,35 @@ async def test_pods_of_a_rollout_that_goes_on_are_counted(stage: Stage) -> None:
     report, _ = await checked(stage)
     assert report.pods
     assert {write.verb for write in report.writes} >= {"create", "delete"}
+
+
+async def test_the_stored_version_is_shown_and_moved(stage: Stage) -> None:
+    if any(len(one["spec"]["versions"]) == 1 for one in await _definitions(stage)):
+        pytest.skip("nothing to move to: --stored=v1alpha1 serves no other version")
+    # given
+    await stage.create(cloneset(replicas=0))
+    before = await stage.get("web")
+
+    @asynccontextmanager
+    async def reach(*_: object) -> AsyncIterator[tuple[Client, str]]:
+        yield stage.client, stage.namespace
+
+    shown: list[str] = []
+    asked: dict[str, Any] = {"kubeconfig": None, "context": None, "say": shown.append, "reach": reach}
+    # when
+    await run_move(**asked, layout="v1alpha1", kinds=("clonesets",))
+    await run_show(**asked, output="text")
+    # then
+    assert "clonesets.apps.kruise.io: stored in v1alpha1, 1 objects rewritten" in shown
+    line = next(line for line in shown if line.startswith("clonesets.apps.kruise.io  "))
+    assert line.split() == ["clonesets.apps.kruise.io", "v1alpha1", "v1alpha1,", "v1beta1", "v1alpha1"]
+    after = await stage.get("web")
+    assert after["metadata"]["generation"] == before["metadata"]["generation"]
+    assert before["spec"].items() <= after["spec"].items()
+    with pytest.raises(CommandError, match="--kind wheels: no such kind of two versions"):
+        await run_move(**asked, layout="v1beta1", kinds=("wheels",))
+
+
+async def _definitions(stage: Stage) -> list[Any]:
+    listed = await stage.client.list(CUSTOM_RESOURCE_DEFINITIONS)
+    return [one for one in map(decode, listed.items) if one["spec"]["names"]["kind"] == "CloneSet"]
