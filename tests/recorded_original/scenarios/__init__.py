@@ -16,6 +16,7 @@ from recorded_original.scenarios.examples import with_examples
 from recorded_original.scenarios.images import IMAGE_LIST_PULL_JOB, IMAGE_PULL_JOB
 from recorded_original.scenarios.jobs import ADVANCED_CRON_JOB, BROADCAST_JOB
 from recorded_original.scenarios.largest import with_largest
+from recorded_original.scenarios.nodes import NODE_IMAGE, NODE_POD_PROBE
 from recorded_original.scenarios.sidecarset import SIDECAR_SET
 from recorded_original.scenarios.spreads import PERSISTENT_POD_STATE, WORKLOAD_SPREAD
 from recorded_original.scenarios.statefulset import STATEFUL_SET
@@ -32,6 +33,8 @@ _KINDS: Final[tuple[Group, ...]] = (
     EPHEMERAL_JOB,
     IMAGE_LIST_PULL_JOB,
     IMAGE_PULL_JOB,
+    NODE_IMAGE,
+    NODE_POD_PROBE,
     PERSISTENT_POD_STATE,
     POD,
     POD_PROBE_MARKER,

@@ -1,0 +1,106 @@
+"""NodeImage and NodePodProbe, which controllers make for each node: what a client may write into one.
+
+Nothing is stored: an object for a node that is not there is deleted again by the controllers of both.
+"""
+
+from typing import Any, Final
+
+from recorded_original.language import Document, Group, Try
+from recorded_original.scenarios.documents import BOTH, KRUISE, told
+
+__all__ = ["NODE_IMAGE", "NODE_POD_PROBE"]
+
+_OLDER: Final = "apps.kruise.io/v1alpha1"
+_NODE: Final = "no-such-node"
+
+
+def _images(**images: Any) -> Try:
+    metadata = {"name": _NODE}
+    return Try({"apiVersion": KRUISE, "kind": "NodeImage", "metadata": metadata, "spec": {"images": images}})
+
+
+def _tag(tag: str = "7", **fields: Any) -> Document:
+    return {"tag": tag, "createdAt": "2026-01-31T12:00:00Z", **fields}
+
+
+NODE_IMAGE: Final = Group(
+    kind="NodeImage",
+    scenarios=(
+        told("an empty one", _images(), versions=BOTH),
+        told("one tag", _images(redis={"tags": [_tag()]}), versions=BOTH),
+        told("two tags of one image", _images(redis={"tags": [_tag("7"), _tag("8")]}), versions=BOTH),
+        told("one tag twice", _images(redis={"tags": [_tag(), _tag()]}), versions=BOTH),
+        told("an image without tags", _images(redis={"tags": []}), versions=BOTH),
+        told("a tag without a name", _images(redis={"tags": [{"version": 1}]}), versions=BOTH),
+        told("a pull policy", _images(redis={"tags": [_tag(pullPolicy={"backoffLimit": 2})]}), versions=BOTH),
+        told(
+            "a pull policy below zero",
+            _images(redis={"tags": [_tag(pullPolicy={"timeoutSeconds": -1})]}),
+            _images(redis={"tags": [_tag(pullPolicy={"backoffLimit": -1})]}),
+            versions=BOTH,
+        ),
+        told(
+            "a time to live",
+            _images(redis={"tags": [_tag(pullPolicy={"ttlSecondsAfterFinished": 60})]}),
+            versions=BOTH,
+        ),
+        told(
+            "an active deadline",
+            _images(redis={"tags": [_tag(pullPolicy={"activeDeadlineSeconds": 30})]}),
+            versions=BOTH,
+        ),
+        told(
+            "the policy of an image", _images(redis={"tags": [_tag(imagePullPolicy="Always")]}), versions=BOTH
+        ),
+        told(
+            "secrets",
+            _images(redis={"pullSecrets": [{"namespace": "shop", "name": "key"}], "tags": [_tag()]}),
+            versions=BOTH,
+        ),
+        told(
+            "owners of a tag",
+            _images(redis={"tags": [_tag(ownerReferences=[{"kind": "ImagePullJob", "name": "pull"}])]}),
+            versions=BOTH,
+        ),
+    ),
+)
+
+
+def _probes(*probes: Document, pod: str = "web-0", **fields: Any) -> Try:
+    asked = {
+        "name": pod,
+        "namespace": "shop",
+        "uid": "u-1",
+        "IP": "10.0.0.7",
+        "probes": list(probes),
+        **fields,
+    }
+    spec = {"podProbes": [{name: value for name, value in asked.items() if value is not None}]}
+    return Try({"apiVersion": _OLDER, "kind": "NodePodProbe", "metadata": {"name": _NODE}, "spec": spec})
+
+
+def _probe(name: str = "marker#idle", **fields: Any) -> Document:
+    how = {"exec": {"command": ["true"]}, **fields}
+    return {"name": name, "containerName": "main", "probe": how}
+
+
+NODE_POD_PROBE: Final = Group(
+    kind="NodePodProbe",
+    scenarios=tuple(
+        told(name, *steps, versions=("v1alpha1",))
+        for name, steps in (
+            ("a command", [_probes(_probe())]),
+            ("two probes of a pod", [_probes(_probe(), _probe("marker#busy"))]),
+            ("one probe twice", [_probes(_probe(), _probe())]),
+            ("no probes", [_probes()]),
+            ("a pod without an address", [_probes(_probe(), IP=None)]),
+            ("a pod without a uid", [_probes(_probe(), uid="")]),
+            ("a port", [_probes(_probe(exec=None, tcpSocket={"port": 80}))]),
+            ("a request", [_probes(_probe(exec=None, httpGet={"path": "/idle", "port": 8080}))]),
+            ("times", [_probes(_probe(periodSeconds=3, timeoutSeconds=2, initialDelaySeconds=1))]),
+            ("thresholds", [_probes(_probe(successThreshold=2, failureThreshold=5))]),
+            ("a period below zero", [_probes(_probe(periodSeconds=-1))]),
+            ("a probe without a container", [_probes({"name": "marker#idle", "probe": {}})]),
+        )
+    ),
+)
