@@ -126,10 +126,12 @@ class StoredVersions:
         self._conversions = conversions
         self.groups = frozenset(groups)
         self._known: dict[str, _Group] = {}
+        self._has_older: dict[str, bool] = {}
 
     def forget(self, group: str) -> None:
         """Ask again before the next request about this group: its definitions may have changed."""
         self._known.pop(group, None)
+        self._has_older.pop(group, None)
 
     async def of(self, resource: Resource) -> str:
         """The version in which objects of this resource are stored."""
@@ -147,6 +149,13 @@ class StoredVersions:
         known = next((one for one in (await self._kinds_of(group)).values() if one.kind == kind), None)
         found = None if known is None else self._choose(group, known)
         return None if found is None else found[1]
+
+    async def has_older(self, group: str) -> bool:
+        """Whether any kind of the group is stored in another version than its hub version."""
+        known = await self._kinds_of(group)
+        if group not in self._has_older:
+            self._has_older[group] = any(self._choose(group, one) for one in known.values())
+        return self._has_older[group]
 
     def _choose(self, group: str, known: _Kind) -> tuple[Conversion, str] | None:
         conversion = self._conversions.get((group, known.kind))
@@ -382,7 +391,8 @@ class StoredVersionTransport(WrappedTransport):
         body = request.body
         if not body or request.method not in ("POST", "PUT", "PATCH") or b"ownerReferences" not in body:
             return request
-        if not any(group.encode() in body for group in self.versions.groups):
+        named = [group for group in self.versions.groups if group.encode() in body]
+        if not [group for group in named if await self.versions.has_older(group)]:
             return request
         document = orjson.loads(body)
         changed = False
