@@ -321,8 +321,3 @@ async def test_definitions_that_come_later_are_seen() -> None:
         await world.stored.create(CUSTOM_RESOURCE_DEFINITIONS, "", with_one_version(crd, "v1alpha1"))
     assert not (await world.client.list(CLONE_SETS)).items
     await world.plain.close()
-
-
-async def test_clients_that_start_together_discover_once(world: World) -> None:
-    await asyncio.gather(*(world.client.list(kind.resource) for kind in kinds() if kind.conversion))
-    assert [one.path for one in world.recorded.sent].count("/apis/apps.kruise.io") == 1

@@ -20,7 +20,6 @@ What is converted (kube/conversion.py):
 Objects that were converted carry the annotation `STORED_VERSION` in memory; it is never sent.
 """
 
-import asyncio
 import base64
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -128,7 +127,6 @@ class StoredVersions:
         self.groups = frozenset(groups)
         self._known: dict[str, _Group] = {}
         self._has_older: dict[str, bool] = {}
-        self._discovery = asyncio.Lock()
 
     def forget(self, group: str) -> None:
         """Ask again before the next request about this group: its definitions may have changed."""
@@ -170,12 +168,9 @@ class StoredVersions:
         if group not in self.groups:
             return {}
         known = self._known.get(group)
-        if known is not None:
-            return known
-        async with self._discovery:  # who starts asks about many kinds at once
-            if group not in self._known:
-                self._known[group] = await self._discovered(group)
-            return self._known[group]
+        if known is None:
+            known = self._known[group] = await self._discovered(group)
+        return known
 
     async def _discovered(self, group: str) -> _Group:
         found: dict[str, _Kind] = {}
