@@ -69,9 +69,9 @@ async def record(release: str, groups: Sequence[Group], only: str) -> int:
     limit = asyncio.Semaphore(AT_ONCE)
     failed = 0
 
-    async def play(player: Player, scenario: Scenario) -> Outcome | None:
+    async def play(player: Player, scenario: Scenario, at_once: asyncio.Semaphore) -> Outcome | None:
         nonlocal failed
-        async with limit:
+        async with at_once, limit:
             try:
                 outcome = await player.play(scenario)
             except Exception as error:  # the others go on
@@ -82,10 +82,11 @@ async def record(release: str, groups: Sequence[Group], only: str) -> int:
             return outcome
 
     async def play_group(client: Client, group: Group) -> None:
+        at_once = asyncio.Semaphore(1 if group.one_by_one else AT_ONCE)
         player = Player(client, group, version=version, prefix="recorded-", clock=system_clock)
         wanted = [one for one in group.scenarios if one.is_played_in(version)]
         chosen = [one for one in wanted if only in one.name]
-        outcomes = await asyncio.gather(*(play(player, one) for one in chosen))
+        outcomes = await asyncio.gather(*(play(player, one, at_once) for one in chosen))
         known = read(release, group.kind)
         known |= {one.name: it for one, it in zip(chosen, outcomes, strict=True) if it is not None}
         kept = {one.name: known[one.name] for one in wanted if one.name in known}

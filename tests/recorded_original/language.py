@@ -158,3 +158,6 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Differences of more than one scenario of the group."""
     shows_nodes: bool = False
     """Whether names of nodes and zones are compared; no: a scheduler chose them."""
+    one_by_one: bool = False
+    """Whether each scenario waits for the one before. They would share the NodeImages, whose status a node agent writes
+    only once in two seconds: they would then see how busy the agent is."""

@@ -13,8 +13,8 @@ from pykruise.manager.settings import Settings
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
 from recorded_original.comparing import surprises
-from recorded_original.language import Group
-from recorded_original.playing import Player
+from recorded_original.language import Group, Scenario
+from recorded_original.playing import Outcome, Player
 from recorded_original.recordings import RELEASES, read
 from recorded_original.scenarios import GATES, GROUPS
 from support.scenario import Stage
@@ -65,7 +65,13 @@ async def test_pykruise_does_what_the_original_does(
     await stage.start_manager(settings=Settings(gates=parse([GATES])))
     await asyncio.sleep(ITS_NODES_ARE_KNOWN_S)
     player = Player(stage.client, group, version=version, prefix="recorded-", clock=stage.clock)
-    outcomes = await asyncio.gather(*map(player.play, told))
+    at_once = asyncio.Semaphore(1 if group.one_by_one else len(told))
+    outcomes = await asyncio.gather(*(_play(player, one, at_once) for one in told))
     played = {one.name: outcome for one, outcome in zip(told, outcomes, strict=True)}
     # then the outcome is the same, but for differences that are declared
     assert not (lines := surprises(group, recorded, played, version=version)), "\n".join(lines)
+
+
+async def _play(player: Player, scenario: Scenario, at_once: asyncio.Semaphore) -> Outcome:
+    async with at_once:
+        return await player.play(scenario)

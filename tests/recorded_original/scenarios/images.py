@@ -34,6 +34,7 @@ IMAGE_PULL_JOB: Final = Group(
     kind=_KIND,
     differs=(but("the controller adds the finalizer, in both versions", "*/finalizers", only_in="v1alpha1"),),
     shows_nodes=True,
+    one_by_one=True,
     scenarios=(
         told("every node pulls", _pull(), Settle(), versions=BOTH),
         told(
@@ -131,6 +132,7 @@ def _try_list(**spec: Any) -> Try:
 IMAGE_LIST_PULL_JOB: Final = Group(
     kind=_LIST,
     shows_nodes=True,
+    one_by_one=True,
     watched=(_KIND,),
     scenarios=(
         told("every node pulls all", _pulls(), Settle(), versions=BOTH),

@@ -19,49 +19,58 @@ def _images(**images: Any) -> Try:
     return Try({"apiVersion": KRUISE, "kind": "NodeImage", "metadata": metadata, "spec": {"images": images}})
 
 
-def _tag(tag: str = "7", **fields: Any) -> Document:
-    return {"tag": tag, "createdAt": "2026-01-31T12:00:00Z", **fields}
+def _tag(tag: str = "7", *, policy: Document | None = None, **fields: Any) -> Document:
+    """A tag that the original accepts: it refuses one without a time to live."""
+    pull_policy = {"ttlSecondsAfterFinished": 60, **(policy or {})}
+    return {"tag": tag, "createdAt": "2026-01-31T12:00:00Z", "pullPolicy": pull_policy, **fields}
 
 
 NODE_IMAGE: Final = Group(
     kind="NodeImage",
-    scenarios=(
-        told("an empty one", _images(), versions=BOTH),
-        told("one tag", _images(redis={"tags": [_tag()]}), versions=BOTH),
-        told("two tags of one image", _images(redis={"tags": [_tag("7"), _tag("8")]}), versions=BOTH),
-        told("one tag twice", _images(redis={"tags": [_tag(), _tag()]}), versions=BOTH),
-        told("an image without tags", _images(redis={"tags": []}), versions=BOTH),
-        told("a tag without a name", _images(redis={"tags": [{"version": 1}]}), versions=BOTH),
-        told("a pull policy", _images(redis={"tags": [_tag(pullPolicy={"backoffLimit": 2})]}), versions=BOTH),
-        told(
-            "a pull policy below zero",
-            _images(redis={"tags": [_tag(pullPolicy={"timeoutSeconds": -1})]}),
-            _images(redis={"tags": [_tag(pullPolicy={"backoffLimit": -1})]}),
-            versions=BOTH,
-        ),
-        told(
-            "a time to live",
-            _images(redis={"tags": [_tag(pullPolicy={"ttlSecondsAfterFinished": 60})]}),
-            versions=BOTH,
-        ),
-        told(
-            "an active deadline",
-            _images(redis={"tags": [_tag(pullPolicy={"activeDeadlineSeconds": 30})]}),
-            versions=BOTH,
-        ),
-        told(
-            "the policy of an image", _images(redis={"tags": [_tag(imagePullPolicy="Always")]}), versions=BOTH
-        ),
-        told(
-            "secrets",
-            _images(redis={"pullSecrets": [{"namespace": "shop", "name": "key"}], "tags": [_tag()]}),
-            versions=BOTH,
-        ),
-        told(
-            "owners of a tag",
-            _images(redis={"tags": [_tag(ownerReferences=[{"kind": "ImagePullJob", "name": "pull"}])]}),
-            versions=BOTH,
-        ),
+    scenarios=tuple(
+        told(name, *steps, versions=BOTH)
+        for name, steps in (
+            ("an empty one", [_images()]),
+            ("one tag", [_images(redis={"tags": [_tag()]})]),
+            ("two tags of one image", [_images(redis={"tags": [_tag("7"), _tag("8")]})]),
+            ("two images", [_images(redis={"tags": [_tag("7")]}, nginx={"tags": [_tag("7")]})]),
+            ("one tag twice", [_images(redis={"tags": [_tag(), _tag()]})]),
+            ("an image without tags", [_images(redis={"tags": []})]),
+            ("an image without a name", [_images(**{"": {"tags": [_tag()]}})]),
+            ("a tag without a name", [_images(redis={"tags": [_tag("")]})]),
+            ("a tag without a time", [_images(redis={"tags": [_tag(createdAt=None)]})]),
+            ("a version", [_images(redis={"tags": [_tag(version=3)]})]),
+            ("a version below zero", [_images(redis={"tags": [_tag(version=-1)]})]),
+            ("a tag without a pull policy", [_images(redis={"tags": [_tag(pullPolicy=None)]})]),
+            ("no time to live", [_images(redis={"tags": [_tag(pullPolicy={"backoffLimit": 2})]})]),
+            (
+                "a pull policy",
+                [_images(redis={"tags": [_tag(policy={"backoffLimit": 2, "timeoutSeconds": 9})]})],
+            ),
+            (
+                "a pull policy below zero",
+                [
+                    _images(redis={"tags": [_tag(policy={"timeoutSeconds": -1})]}),
+                    _images(redis={"tags": [_tag(policy={"backoffLimit": -1})]}),
+                    _images(redis={"tags": [_tag(policy={"ttlSecondsAfterFinished": -1})]}),
+                    _images(redis={"tags": [_tag(policy={"activeDeadlineSeconds": -1})]}),
+                ],
+            ),
+            ("an active deadline", [_images(redis={"tags": [_tag(policy={"activeDeadlineSeconds": 30})]})]),
+            ("how a tag is pulled", [_images(redis={"tags": [_tag(imagePullPolicy="Always")]})]),
+            (
+                "secrets",
+                [_images(redis={"pullSecrets": [{"namespace": "shop", "name": "key"}], "tags": [_tag()]})],
+            ),
+            (
+                "owners of a tag",
+                [_images(redis={"tags": [_tag(ownerReferences=[{"kind": "ImagePullJob", "name": "pull"}])]})],
+            ),
+            (
+                "more images than a node has",
+                [_images(**{f"image-{number}": {"tags": [_tag()]} for number in range(257)})],
+            ),
+        )
     ),
 )
 
