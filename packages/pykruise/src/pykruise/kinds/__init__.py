@@ -1,5 +1,6 @@
 """The kinds, one folder each; a folder with a `kind.py` is a kind, and nothing else has to name it.
 
+shown_of(document), all_shown() ──▶ how kinds show themselves (shown.py of a folder, which is light)
 kinds() ──▶ everything that loops over kinds      crds() ──▶ what a cluster must know
 named("CloneSet") ──▶ one kind                    conversions() ──▶ how objects go between their versions
 
@@ -12,23 +13,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
+from pykruise.kinds.foreign import FOREIGN
 from pykruise.kube import descriptions
-from pykruise.kube.conversion import Conversion, Conversions
-from pykruise.kube.crds import structural_schema
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import Resource
-from pykruise.kube.stored_versions import StoredVersionTransport
-from pykruise.kube.transport import Transport
-from pykruise.plans.kind import Kind
+from pykruise.plans.shown import Shown
+
+if TYPE_CHECKING:  # a command that only looks at shown.py starts without them
+    from pykruise.kube.conversion import Conversion, Conversions
+    from pykruise.kube.stored_versions import StoredVersionTransport
+    from pykruise.kube.transport import Transport
+    from pykruise.plans.kind import Kind
 
 __all__ = [
     "GROUPS",
     "HUB_STORED",
     "RELEASED_STORED",
+    "all_shown",
     "blank_status_of",
     "conversions",
     "crds",
@@ -37,6 +43,8 @@ __all__ = [
     "in_stored_versions",
     "kinds",
     "named",
+    "shown_as",
+    "shown_of",
     "stored_version",
 ]
 
@@ -44,12 +52,12 @@ GROUPS: Final = ("apps.kruise.io", "policy.kruise.io")
 """API groups of the kinds."""
 
 
-def kinds() -> Sequence[Kind]:
+def kinds() -> "Sequence[Kind]":
     """All of them, by folder."""
     return tuple(_kind(folder) for folder in _folders())
 
 
-def named(name: str) -> Kind:
+def named(name: str) -> "Kind":
     """The kind of this name, `CloneSet`. Raises KeyError when there is none."""
     kind = find(name.lower())
     if kind is None:
@@ -57,9 +65,38 @@ def named(name: str) -> Kind:
     return kind
 
 
-def find(folder: str) -> Kind | None:
+def find(folder: str) -> "Kind | None":
     """The kind in this folder, `cloneset`; None: there is none. No other is loaded."""
     return _kind(folder) if folder in _folders() else None
+
+
+def shown_of(document: Mapping[str, Any]) -> Shown | None:
+    """How the kind of a document shows itself; None: it does not, or is not known."""
+    group = str(document.get("apiVersion", "")).rpartition("/")[0]
+    return shown_as(group, str(document.get("kind", "")))
+
+
+def shown_as(group: str, kind: str) -> Shown | None:
+    """The same of a kind by its group and name. No other kind is loaded."""
+    if group not in GROUPS:
+        return next((one for one in FOREIGN if (one.group, one.kind) == (group, kind)), None)
+    shown = _shown(kind.lower()) if kind.lower() in _folders() else None
+    return shown if shown is not None and (shown.group, shown.kind) == (group, kind) else None
+
+
+def all_shown() -> Sequence[Shown]:
+    """How all kinds show themselves, ours and those of others, in the order of their tables."""
+    own = (_shown(folder) for folder in _folders())
+    return sorted((*(one for one in own if one is not None), *FOREIGN), key=lambda one: one.place)
+
+
+@cache
+def _shown(folder: str) -> Shown | None:
+    name = f"{__name__}.{folder}.shown"
+    if find_spec(name) is None:
+        return _kind(folder).shown
+    found: Shown = import_module(name).SHOWN
+    return found
 
 
 def _folders() -> Sequence[str]:
@@ -72,7 +109,7 @@ def _folders_in(path: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @cache
-def _kind(folder: str) -> Kind:
+def _kind(folder: str) -> "Kind":
     found: Kind = import_module(f"{__name__}.{folder}.kind").KIND
     return found
 
@@ -81,7 +118,7 @@ HUB_STORED: Final = "v1beta1"
 RELEASED_STORED: Final = "v1alpha1"
 
 
-def stored_version(kind: Kind, layout: str) -> str:
+def stored_version(kind: "Kind", layout: str) -> str:
     """The version in which the kind is stored. `layout`: "v1beta1", or "v1alpha1" for what released versions of
     OpenKruise store (Advanced StatefulSets are stored in v1beta1 in each of them)."""
     has_older = kind.conversion is not None and layout == RELEASED_STORED
@@ -123,23 +160,25 @@ def _crd(folder: str, *, described: bool) -> bytes | None:
 
 def _spec_schema(name: str) -> Document:
     """Kinds do not know each other, so the schemas of specs that they embed are handed over."""
+    from pykruise.kube.crds import structural_schema
+
     return structural_schema(named(name).spec_type)
 
 
-def blank_status_of(kind: Kind) -> Document:
+def blank_status_of(kind: "Kind") -> Document:
     """The fields that a status of this kind must have, as long as nothing is known."""
     return kind.blank_status(_spec_schema)
 
 
-def conversions() -> Conversions:
+def conversions() -> "Conversions":
     """How the objects of every kind with two versions are converted, by group and kind."""
     return _TABLE
 
 
-class _Table(Mapping[tuple[str, str], Conversion]):
+class _Table(Mapping[tuple[str, str], "Conversion"]):
     """All of them; what one is not asked for is not loaded."""
 
-    def __getitem__(self, key: tuple[str, str]) -> Conversion:
+    def __getitem__(self, key: tuple[str, str]) -> "Conversion":
         group, name = key
         conversion = named(name).conversion
         if conversion is None or conversion.resource.group != group:
@@ -156,6 +195,8 @@ class _Table(Mapping[tuple[str, str], Conversion]):
 _TABLE: Final = _Table()
 
 
-def in_stored_versions(transport: Transport) -> StoredVersionTransport:
+def in_stored_versions(transport: "Transport") -> "StoredVersionTransport":
     """The transport for programs that know the hub versions alone, on a cluster that may store older ones."""
+    from pykruise.kube.stored_versions import StoredVersionTransport
+
     return StoredVersionTransport(transport, _TABLE, groups=GROUPS)

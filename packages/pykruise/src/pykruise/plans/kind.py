@@ -18,6 +18,7 @@ from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.insight import Insight
 from pykruise.plans.review import Reviews
+from pykruise.plans.shown import Shown
 from pykruise.plans.stored_values import Stored
 from pykruise.pods.amounts import Amount
 from pykruise.pods.derived_names import DerivedName
@@ -65,6 +66,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     (manager/roles.py); None: none does."""
     insight: Insight | None = None
     """What explain, plan and simulate know of it beyond its plan."""
+    shown: Shown | None = None
+    """How it shows itself: kubectl kruise, Argo CD, state metrics and the dashboard loop over it."""
 
     @property
     def name(self) -> str:

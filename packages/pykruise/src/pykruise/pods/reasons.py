@@ -13,7 +13,19 @@ import msgspec
 
 from pykruise.runtime.reasons import Reason, WriteFault
 
-__all__ = ["AT_REST", "CODES", "NOT_WRITTEN", "ONE_AT_A_TIME", "Code", "Meaning", "rank_of", "remedy_of"]
+__all__ = [
+    "AT_REST",
+    "CODES",
+    "HELD",
+    "NEEDS_A_PERSON",
+    "NEVER_OBSERVED",
+    "NOT_WRITTEN",
+    "ONE_AT_A_TIME",
+    "Code",
+    "Meaning",
+    "rank_of",
+    "remedy_of",
+]
 
 
 class Code(StrEnum):
@@ -381,6 +393,12 @@ AT_REST: Final = frozenset(
 )
 """As it was asked for, or worth knowing: nothing is waited for."""
 
+HELD: Final = frozenset({Code.PAUSED, Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR})
+"""A rollout goes on only when a person lets it."""
+
+NEVER_OBSERVED: Final = frozenset({Code.INVALID_SPEC, Code.SELECTING_ALL, Code.SELECTOR_CHANGED})
+"""Reasons for which a spec is refused: a status may stay at the generation before it for ever."""
+
 
 def rank_of(code: str) -> int:
     """Causes before what only follows from them."""
@@ -390,3 +408,14 @@ def rank_of(code: str) -> int:
 def remedy_of(reason: Reason) -> str:
     """What a person can do: the remedy, or what helps in general."""
     return reason.remedy or CODES[Code(reason.code)].helps
+
+
+NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank_of(Code.GRACE_PERIOD)) - {
+    Code.TERMINATING_OBJECT,
+    Code.NO_MANAGER,
+    Code.HOT_UPGRADE,
+    Code.NOT_READY,
+    Code.NOT_READ,
+    Code.BACKOFF,
+}
+"""What does not pass without a person: everything but stages on the way and limits that were asked for."""

@@ -20,14 +20,13 @@ from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, rank_of, remedy_of
+from pykruise.pods.reasons import AT_REST, CODES, NEEDS_A_PERSON, NOT_WRITTEN, Code, rank_of, remedy_of
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.waiting import WAITING
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 
 __all__ = [
-    "NEEDS_A_PERSON",
     "Explanation",
     "Wait",
     "cleared_first",
@@ -87,16 +86,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         """Whether something in the way stays until a person does something."""
         return self.verdict == "refused" or any(wait.code in NEEDS_A_PERSON for wait in self.waits)
 
-
-NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank_of(Code.GRACE_PERIOD)) - {
-    Code.TERMINATING_OBJECT,
-    Code.NO_MANAGER,
-    Code.HOT_UPGRADE,
-    Code.NOT_READY,
-    Code.NOT_READ,
-    Code.BACKOFF,
-}
-"""What does not pass by itself: everything that is not a stage on the way or a limit that was asked for."""
 
 _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "FailedUpdatePod"})
 """Types of the conditions by which kinds tell what did not work."""

@@ -10,6 +10,7 @@ from pykruise.kinds.advancedcronjob.admission import mutating, validating
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, TEMPLATES, ChildView
 from pykruise.kinds.advancedcronjob.insight import INSIGHT
 from pykruise.kinds.advancedcronjob.plan import plan_cronjob
+from pykruise.kinds.advancedcronjob.shown import SHOWN
 from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJob
 from pykruise.kinds.advancedcronjob.validation import stored_errors
@@ -117,4 +118,5 @@ KIND = Kind(
         ),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

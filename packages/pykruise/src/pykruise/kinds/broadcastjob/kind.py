@@ -12,6 +12,7 @@ from typing import Final
 from pykruise.kinds.broadcastjob.admission import mutating, validate_broadcastjob
 from pykruise.kinds.broadcastjob.insight import INSIGHT
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
+from pykruise.kinds.broadcastjob.shown import SHOWN
 from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings, snapshot
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
 from pykruise.kinds.broadcastjob.validation import stored_errors
@@ -119,4 +120,5 @@ KIND = Kind(
         on(BROADCAST_JOBS, "delete", why="BroadcastJob: to delete it when its time to live is over"),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

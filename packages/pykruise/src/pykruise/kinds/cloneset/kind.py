@@ -11,6 +11,7 @@ from pykruise.kinds.cloneset.conversion import CONVERSION
 from pykruise.kinds.cloneset.insight import INSIGHT
 from pykruise.kinds.cloneset.plan import plan_cloneset, status_after
 from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP
+from pykruise.kinds.cloneset.shown import SHOWN
 from pykruise.kinds.cloneset.snapshot import BY_UID, CLONE_SET_VIEWS, Settings, snapshot
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSet
 from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
@@ -196,4 +197,5 @@ KIND = Kind(
         on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="CloneSet: to pull images ahead of updates"),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

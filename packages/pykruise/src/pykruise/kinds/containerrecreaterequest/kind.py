@@ -12,6 +12,7 @@ from typing import Any, Final
 from pykruise.kinds.containerrecreaterequest.admission import mutating
 from pykruise.kinds.containerrecreaterequest.conversion import CONVERSION
 from pykruise.kinds.containerrecreaterequest.plan import plan_request
+from pykruise.kinds.containerrecreaterequest.shown import SHOWN
 from pykruise.kinds.containerrecreaterequest.types import (
     CONTAINER_RECREATE_REQUESTS,
     ContainerRecreateRequest,
@@ -142,4 +143,5 @@ KIND = Kind(
     insight=Insight(
         names=frozenset({"crr"}), containers=(), headline=_headline, has_observed_generation=False
     ),
+    shown=SHOWN,
 )

@@ -13,6 +13,7 @@ from pykruise.kinds.daemonset.conversion import CONVERSION
 from pykruise.kinds.daemonset.insight import INSIGHT
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
+from pykruise.kinds.daemonset.shown import SHOWN
 from pykruise.kinds.daemonset.snapshot import (
     DAEMON_SET_VIEWS,
     DaemonSetView,
@@ -175,4 +176,5 @@ KIND = Kind(
         on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="DaemonSet: to pull images ahead of updates"),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

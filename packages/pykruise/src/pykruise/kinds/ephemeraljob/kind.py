@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
+from pykruise.kinds.ephemeraljob.shown import SHOWN
 from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, PARTS, read_spec, snapshot
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJob, EphemeralJobSpec
 from pykruise.kinds.ephemeraljob.validation import errors_of, stored_errors
@@ -116,4 +117,5 @@ KIND = Kind(
         headline=_headline,
         has_observed_generation=False,
     ),
+    shown=SHOWN,
 )

@@ -9,6 +9,7 @@ from typing import Final
 from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.insight import INSIGHT
 from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob, state_of
+from pykruise.kinds.imagelistpulljob.shown import SHOWN
 from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJob
 from pykruise.kinds.imagelistpulljob.validation import stored_errors
@@ -102,4 +103,5 @@ KIND = Kind(
         on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="ImageListPullJob: one job for each image"),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

@@ -9,6 +9,7 @@ from pykruise.kinds.imagepulljob.admission import mutate_imagepulljob, validate_
 from pykruise.kinds.imagepulljob.insight import INSIGHT
 from pykruise.kinds.imagepulljob.order import WORKLOADS
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
+from pykruise.kinds.imagepulljob.shown import SHOWN
 from pykruise.kinds.imagepulljob.snapshot import Settings, snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
 from pykruise.kinds.imagepulljob.validation import stored_errors
@@ -79,4 +80,5 @@ KIND = Kind(
         *(on(one, "get", why="ImagePullJob: in which order pods are updated") for one in WORKLOADS.values()),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

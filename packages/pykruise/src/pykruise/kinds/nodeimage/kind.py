@@ -9,6 +9,7 @@ from pykruise.kinds.nodeimage.admission import mutating, validate_nodeimage
 from pykruise.kinds.nodeimage.conversion import CONVERSION
 from pykruise.kinds.nodeimage.insight import INSIGHT
 from pykruise.kinds.nodeimage.plan import plan_node_image
+from pykruise.kinds.nodeimage.shown import SHOWN
 from pykruise.kinds.nodeimage.snapshot import Settings, absent, snapshot
 from pykruise.kinds.nodeimage.types import NODE_IMAGES, NodeImage
 from pykruise.kinds.nodeimage.v1alpha1 import NodeImageV1Alpha1
@@ -74,4 +75,5 @@ KIND = Kind(
         on(IMAGE_PULL_JOBS, *READ, why="NodeImage: whether a job still wants an image"),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

@@ -5,6 +5,7 @@ KIND ──▶ definitions, roles, caches, controllers, doctor, explain, plan (p
 
 from pykruise.kinds.nodepodprobe.insight import INSIGHT
 from pykruise.kinds.nodepodprobe.plan import plan_node_probes
+from pykruise.kinds.nodepodprobe.shown import SHOWN
 from pykruise.kinds.nodepodprobe.snapshot import Settings, absent, snapshot
 from pykruise.kinds.nodepodprobe.types import NODE_POD_PROBES, NodePodProbe
 from pykruise.kinds.nodepodprobe.wakes import wakes
@@ -42,4 +43,5 @@ KIND = Kind(
         on(PODS, "patch", subresource="status", why="NodePodProbe: conditions by outcome"),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

@@ -9,6 +9,7 @@ from pykruise.kinds.persistentpodstate.admission import validating
 from pykruise.kinds.persistentpodstate.conversion import CONVERSION
 from pykruise.kinds.persistentpodstate.plan import plan_state
 from pykruise.kinds.persistentpodstate.readers import RIGHTS
+from pykruise.kinds.persistentpodstate.shown import SHOWN
 from pykruise.kinds.persistentpodstate.snapshot import Settings, snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodState
 from pykruise.kinds.persistentpodstate.v1alpha1 import PersistentPodStateV1Alpha1
@@ -83,4 +84,5 @@ KIND = Kind(
         ),
     ),
     insight=Insight(containers=()),
+    shown=SHOWN,
 )

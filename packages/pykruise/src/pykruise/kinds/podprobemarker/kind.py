@@ -7,6 +7,7 @@ from typing import Final
 
 from pykruise.kinds.podprobemarker.insight import INSIGHT
 from pykruise.kinds.podprobemarker.plan import plan_marker
+from pykruise.kinds.podprobemarker.shown import SHOWN
 from pykruise.kinds.podprobemarker.snapshot import Settings, snapshot
 from pykruise.kinds.podprobemarker.types import POD_PROBE_MARKERS, PodProbeMarker
 from pykruise.kinds.podprobemarker.validation import errors_of, stored_errors
@@ -74,4 +75,5 @@ KIND = Kind(
         on(NODES, *READ, why="PodProbeMarker: whether a node has an agent"),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

@@ -9,6 +9,7 @@ from pykruise.kinds.podunavailablebudget.admission import validating
 from pykruise.kinds.podunavailablebudget.annotation_rules import SPOKE_RULES
 from pykruise.kinds.podunavailablebudget.conversion import CONVERSION
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
+from pykruise.kinds.podunavailablebudget.shown import SHOWN
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, snapshot
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
@@ -101,4 +102,5 @@ KIND = Kind(
         on(PODS, "patch", why="PodUnavailableBudget: to tie pods to their budget"),
     ),
     insight=Insight(names=frozenset({"pub"}), containers=()),
+    shown=SHOWN,
 )

@@ -8,6 +8,7 @@ from typing import Final
 from pykruise.kinds.resourcedistribution.admission import SPOKE_RULES, validating
 from pykruise.kinds.resourcedistribution.conversion import CONVERSION
 from pykruise.kinds.resourcedistribution.plan import plan_distribution
+from pykruise.kinds.resourcedistribution.shown import SHOWN
 from pykruise.kinds.resourcedistribution.snapshot import Settings, learn, snapshot
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS, ResourceDistribution
 from pykruise.kinds.resourcedistribution.v1alpha1 import ResourceDistributionV1Alpha1
@@ -78,4 +79,5 @@ KIND = Kind(
         *(on(one, *READ, *WRITE, why="ResourceDistribution: the copies") for one in DISTRIBUTED.values()),
     ),
     insight=Insight(names=frozenset({"distributor"}), containers=()),
+    shown=SHOWN,
 )

@@ -11,6 +11,7 @@ from pykruise.kinds.sidecarset.conversion import CONVERSION
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.refusals import learn
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
+from pykruise.kinds.sidecarset.shown import SHOWN
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
 from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
@@ -127,4 +128,5 @@ KIND = Kind(
         },
         containers=("spec", "containers"),
     ),
+    shown=SHOWN,
 )

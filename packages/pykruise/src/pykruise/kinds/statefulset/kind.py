@@ -10,6 +10,7 @@ from pykruise.kinds.statefulset.admission import mutating, validating
 from pykruise.kinds.statefulset.conversion import CONVERSION
 from pykruise.kinds.statefulset.insight import INSIGHT
 from pykruise.kinds.statefulset.plan import plan_statefulset, status_after
+from pykruise.kinds.statefulset.shown import SHOWN
 from pykruise.kinds.statefulset.snapshot import (
     STATEFUL_SET_VIEWS,
     STORAGE_CLASS_VIEWS,
@@ -197,4 +198,5 @@ KIND = Kind(
         on(IMAGE_PULL_JOBS, *READ, "create", "delete", why="StatefulSet: to pull images ahead of updates"),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

@@ -13,6 +13,7 @@ from pykruise.kinds.uniteddeployment.building import subset_revisions
 from pykruise.kinds.uniteddeployment.conversion import CONVERSION
 from pykruise.kinds.uniteddeployment.insight import INSIGHT
 from pykruise.kinds.uniteddeployment.plan import plan_united, status_after
+from pykruise.kinds.uniteddeployment.shown import SHOWN
 from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, Settings, snapshot
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeployment
 from pykruise.kinds.uniteddeployment.v1alpha1 import UnitedDeploymentV1Alpha1
@@ -148,4 +149,5 @@ KIND = Kind(
         on(REPLICA_SETS, *READ, why="UnitedDeployment: which pods are whose"),
     ),
     insight=INSIGHT,
+    shown=SHOWN,
 )

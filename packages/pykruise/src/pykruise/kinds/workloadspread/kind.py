@@ -13,6 +13,7 @@ from pykruise.kinds.workloadspread.gathering import Settings, snapshot
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.readers import RIGHTS
+from pykruise.kinds.workloadspread.shown import SHOWN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
 from pykruise.kinds.workloadspread.validation import stored_errors
@@ -171,4 +172,5 @@ KIND = Kind(
     lends=(on(PODS, "create", "patch"),),
     rights=RIGHTS,
     insight=Insight(names=frozenset({"ws"}), containers=()),
+    shown=SHOWN,
 )

@@ -1,0 +1,67 @@
+"""BroadcastJob shows itself: its fields, verbs and columns, and how far one is.
+
+a document ──▶ SHOWN.progress_of() (plans/progress.py)
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.go_text import quoted
+from pykruise.plans.progress import Count, Counts, Is, Phase, Progress, Rules, When
+from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown
+
+__all__ = ["SHOWN"]
+
+
+def _line(document: Mapping[str, Any], progress: Progress) -> str:
+    name = f"broadcastjob {quoted(document['metadata']['name'])}"
+    if progress.phase is Phase.FAILED:
+        return f"{name} failed: {progress.failed} of {progress.wanted} pods failed"
+    if progress.phase is Phase.COMPLETED:
+        return f"{name} complete: {progress.succeeded} succeeded, {progress.failed} failed"
+    counts = (
+        f"{progress.succeeded} of {progress.wanted} pods have succeeded, {progress.active} are active,"
+        f" {progress.failed} failed..."
+    )
+    return f"Waiting for {name} to complete: {counts}"
+
+
+SHOWN: Final = Shown(
+    kind="BroadcastJob",
+    board="jobs",
+    place=50,
+    is_observed=False,
+    is_per_node=True,
+    progress=Rules(
+        rules=(
+            When(phase=Phase.COMPLETED, all=(Is("status.phase", ("completed",)),)),
+            When(phase=Phase.FAILED, all=(Is("status.phase", ("failed",)),)),
+            When(phase=Phase.PAUSED, all=(Is("status.phase", ("paused",)),)),
+        ),
+        otherwise=Phase.PROGRESSING,
+        counts=Counts(
+            wanted=Count("status.desired"),
+            active=Count("status.active"),
+            succeeded=Count("status.succeeded"),
+            failed=Count("status.failed"),
+        ),
+        details="{succeeded} of {wanted} succeeded, {failed} failed",
+    ),
+    line=_line,
+    columns=(
+        Cell("DESIRED", "status.desired"),
+        Cell("ACTIVE", "status.active"),
+        Cell("SUCCEEDED", "status.succeeded"),
+        Cell("FAILED", "status.failed"),
+    ),
+    fields={"parallelism": Field("spec.parallelism"), "paused": Field("spec.paused")},
+    templates=TEMPLATE,
+    metrics=Metrics(
+        counts={
+            "status_active": Count("status.active"),
+            "status_desired": Count("status.desired"),
+            "status_failed": Count("status.failed"),
+            "status_succeeded": Count("status.succeeded"),
+        },
+    ),
+)

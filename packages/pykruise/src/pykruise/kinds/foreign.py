@@ -1,0 +1,219 @@
+"""Kinds of others that `kubectl kruise` and the dashboard show as they show ours: Kubernetes' own, and Rollouts.
+
+FOREIGN ──▶ kinds.shown_of(): the same declaration (plans/shown.py) as that of a kind of ours
+
+Pure. The lines of Kubernetes' kinds are kubectl's.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import get_path
+from pykruise.kube.go_text import quoted
+from pykruise.plans.progress import (
+    Count,
+    Counts,
+    Differs,
+    Has,
+    Is,
+    Less,
+    Phase,
+    Progress,
+    Rollout,
+    Rules,
+    When,
+)
+from pykruise.plans.shown import TEMPLATE, Cell, Field, Shown, Verbs
+from pykruise.plans.shown_lines import nodes_line
+
+__all__ = ["FOREIGN", "ROLLOUTS"]
+
+ROLLOUTS: Final = "rollouts.kruise.io"
+"""API group of OpenKruise's rollouts, a project of its own."""
+
+Document = Mapping[str, Any]
+
+_BLOCK: Final = "spec.updateStrategy.rollingUpdate"
+
+
+def _deployment_line(document: Document, progress: Progress) -> str:
+    what = f"deployment {quoted(document['metadata']['name'])}"
+    waiting = f"Waiting for {what} rollout to finish: "
+    if progress.is_done:
+        return f"{what} successfully rolled out"
+    if progress.updated < progress.wanted:
+        return f"{waiting}{progress.updated} out of {progress.wanted} new replicas have been updated..."
+    if (total := Count("status.replicas").of(document)) > progress.updated:
+        return f"{waiting}{total - progress.updated} old replicas are pending termination..."
+    return f"{waiting}{progress.available} of {progress.updated} updated replicas are available..."
+
+
+def _statefulset_line(document: Document, progress: Progress) -> str:
+    status = document.get("status") or {}
+    if progress.ready < progress.wanted:
+        return f"Waiting for {progress.wanted - progress.ready} pods to be ready..."
+    target = progress.wanted - progress.kept
+    if get_path(document, "spec", "updateStrategy", "rollingUpdate") is not None:
+        if progress.updated < target:
+            done = f"{progress.updated} out of {target} new pods have been updated..."
+            return f"Waiting for partitioned roll out to finish: {done}"
+        return f"partitioned roll out complete: {progress.updated} new pods have been updated..."
+    if status.get("updateRevision") != status.get("currentRevision"):
+        pods = f"{progress.updated} pods at revision {status.get('updateRevision', '')}"
+        return f"waiting for statefulset rolling update to complete {pods}..."
+    pods = f"{status.get('currentReplicas', 0)} pods at revision {status.get('currentRevision', '')}"
+    return f"statefulset rolling update complete {pods}..."
+
+
+def _step_of(document: Document) -> Mapping[str, Any]:
+    status = document.get("status") or {}
+    part: Mapping[str, Any] = status.get("canaryStatus") or status.get("blueGreenStatus") or {}
+    return part
+
+
+def _rollout_line(document: Document, progress: Progress) -> str:
+    name, status = quoted(document["metadata"]["name"]), document.get("status") or {}
+    phase = status.get("phase") or "Initial"
+    if progress.is_done:
+        return f"rollout {name} is {phase.lower()}"
+    part = _step_of(document)
+    step = part.get("currentStepIndex", 0)
+    where = f"step {step}, {part.get('currentStepState') or 'not begun'}" if part else phase
+    text = f"Waiting for rollout {name} to finish: {phase}, {where}..."
+    return f"{text} {status['message']}" if status.get("message") else text
+
+
+def _of_step(name: str) -> Callable[[Document], Any]:
+    return lambda document: _step_of(document).get(name) or "-"
+
+
+_DEPLOYMENT: Final = Shown(
+    group="apps",
+    kind="Deployment",
+    title="deployment",
+    board="rollouts",
+    progress=Rollout(
+        counts=Counts(
+            wanted=Count("spec.replicas", 1),
+            updated=Count("status.updatedReplicas"),
+            ready=Count("status.readyReplicas"),
+            available=Count("status.availableReplicas"),
+        ),
+        pending=(Less(Count("status.updatedReplicas"), Count("status.replicas")),),
+    ),
+    line=_deployment_line,
+    fields={
+        "replicas": Field("spec.replicas"),
+        "paused": Field("spec.paused"),
+        "maxUnavailable": Field("spec.strategy.rollingUpdate.maxUnavailable"),
+        "maxSurge": Field("spec.strategy.rollingUpdate.maxSurge"),
+    },
+    templates=TEMPLATE,
+    verbs=Verbs(
+        resumed=None,
+        restart="annotation",
+        history="replicasets",
+        scales=True,
+        exposes=True,
+        strategy=Field("spec.strategy.type"),
+        strategies=("RollingUpdate", "Recreate"),
+    ),
+)
+
+_STATEFUL_SET: Final = Shown(
+    group="apps",
+    kind="StatefulSet",
+    title="statefulset",
+    board="rollouts",
+    progress=Rollout(
+        counts=Counts(
+            wanted=Count("spec.replicas", 1),
+            updated=Count("status.updatedReplicas"),
+            ready=Count("status.readyReplicas"),
+            available=Count("status.readyReplicas"),
+        ),
+        pending=(
+            Has("spec.updateStrategy.rollingUpdate", is_there=False),
+            Differs("status.updateRevision", "status.currentRevision"),
+        ),
+    ),
+    line=_statefulset_line,
+    fields={
+        "replicas": Field("spec.replicas"),
+        "partition": Field(f"{_BLOCK}.partition"),
+        "maxUnavailable": Field(f"{_BLOCK}.maxUnavailable"),
+    },
+    templates=TEMPLATE,
+    verbs=Verbs(
+        restart="annotation",
+        history="revisions",
+        scales=True,
+        strategy=Field("spec.updateStrategy.type"),
+        strategies=("RollingUpdate", "OnDelete"),
+    ),
+)
+
+_DAEMON_SET: Final = Shown(
+    group="apps",
+    kind="DaemonSet",
+    title="daemon set",
+    board="rollouts",
+    is_per_node=True,
+    progress=Rollout(
+        counts=Counts(
+            wanted=Count("status.desiredNumberScheduled"),
+            updated=Count("status.updatedNumberScheduled"),
+            ready=Count("status.numberReady"),
+            available=Count("status.numberAvailable"),
+        ),
+    ),
+    line=nodes_line("daemon set"),
+    fields={
+        "maxUnavailable": Field(f"{_BLOCK}.maxUnavailable"),
+        "maxSurge": Field(f"{_BLOCK}.maxSurge"),
+    },
+    templates=TEMPLATE,
+    verbs=Verbs(
+        restart="annotation",
+        history="revisions",
+        strategy=Field("spec.updateStrategy.type"),
+        strategies=("RollingUpdate", "OnDelete"),
+    ),
+)
+
+_ROLLOUT: Final = Shown(
+    group=ROLLOUTS,
+    kind="Rollout",
+    board="rollouts",
+    place=40,
+    progress=Rules(
+        rules=(
+            When(phase=Phase.HEALTHY, all=(Is("status.phase", ("Healthy", "Disabled")),)),
+            When(phase=Phase.PAUSED, all=(Is("status.canaryStatus.currentStepState", ("StepPaused",)),)),
+            When(phase=Phase.PAUSED, all=(Is("status.blueGreenStatus.currentStepState", ("StepPaused",)),)),
+        ),
+        otherwise=Phase.PROGRESSING,
+    ),
+    line=_rollout_line,
+    columns=(
+        Cell("STATUS", "status.phase", "-"),
+        Cell("CANARY_STEP", _of_step("currentStepIndex")),
+        Cell("CANARY_STATE", _of_step("currentStepState")),
+        Cell("MESSAGE", "status.message", "-"),
+    ),
+    fields={"paused": Field("spec.strategy.paused")},
+)
+
+FOREIGN: Final = (
+    _DEPLOYMENT,
+    _STATEFUL_SET,
+    _DAEMON_SET,
+    Shown(group="apps", kind="ReplicaSet", templates=TEMPLATE, verbs=Verbs(exposes=True)),
+    Shown(group="", kind="ReplicationController", templates=TEMPLATE, verbs=Verbs(exposes=True)),
+    Shown(group="", kind="Pod", pod_spec="spec", verbs=Verbs(exposes=True)),
+    Shown(group="", kind="Service", verbs=Verbs(exposes=True)),
+    Shown(group="batch", kind="Job", templates=TEMPLATE),
+    Shown(group="batch", kind="CronJob", templates=("spec.jobTemplate.spec.template",)),
+    _ROLLOUT,
+)
+"""All of them."""

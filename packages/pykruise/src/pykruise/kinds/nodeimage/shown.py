@@ -1,0 +1,44 @@
+"""NodeImage shows itself: its fields, verbs and columns, and how far one is.
+
+a document ──▶ SHOWN.progress_of() (plans/progress.py)
+"""
+
+from typing import Final
+
+from pykruise.plans.progress import Count, Counts, Phase, Positive, Rules, When
+from pykruise.plans.shown import Cell, Shown
+
+__all__ = ["SHOWN"]
+
+_PULLING: Final = Count("status.pulling")
+_FAILED: Final = Count("status.failed")
+
+SHOWN: Final = Shown(
+    kind="NodeImage",
+    board="jobs",
+    place=150,
+    is_observed=False,
+    progress=Rules(
+        rules=(
+            When(
+                phase=Phase.DEGRADED, all=(Positive(_FAILED),), details="{failed} images could not be pulled"
+            ),
+            When(
+                phase=Phase.PROGRESSING, all=(Positive(_PULLING),), details="{active} images are being pulled"
+            ),
+        ),
+        counts=Counts(
+            wanted=Count("status.desired"),
+            active=_PULLING,
+            succeeded=Count("status.succeeded"),
+            failed=_FAILED,
+        ),
+    ),
+    columns=(
+        Cell("DESIRED", "status.desired"),
+        Cell("PULLING", "status.pulling"),
+        Cell("SUCCEED", "status.succeeded"),
+        Cell("FAILED", "status.failed"),
+    ),
+    images="spec.images",
+)

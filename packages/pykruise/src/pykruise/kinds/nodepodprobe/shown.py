@@ -1,0 +1,19 @@
+"""NodePodProbe shows itself: its fields, verbs and columns, and how far one is.
+
+a document ──▶ SHOWN.progress_of() (plans/progress.py)
+"""
+
+from typing import Final
+
+from pykruise.plans.progress import Items, Rules
+from pykruise.plans.shown import Cell, Shown
+
+__all__ = ["SHOWN"]
+
+SHOWN: Final = Shown(
+    kind="NodePodProbe",
+    place=190,
+    is_observed=False,
+    progress=Rules(),
+    columns=(Cell("PODS", Items("spec.podProbes")),),
+)

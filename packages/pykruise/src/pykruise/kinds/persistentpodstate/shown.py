@@ -1,0 +1,18 @@
+"""PersistentPodState shows itself: its fields, verbs and columns, and how far one is.
+
+a document ──▶ SHOWN.progress_of() (plans/progress.py)
+"""
+
+from typing import Final
+
+from pykruise.plans.progress import Items, Rules
+from pykruise.plans.shown import Cell, Shown
+
+__all__ = ["SHOWN"]
+
+SHOWN: Final = Shown(
+    kind="PersistentPodState",
+    place=180,
+    progress=Rules(),
+    columns=(Cell("TARGET", "spec.targetRef.name", "-"), Cell("PODS", Items("status.podStates"))),
+)

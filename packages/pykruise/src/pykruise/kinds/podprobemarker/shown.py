@@ -1,0 +1,18 @@
+"""PodProbeMarker shows itself: its fields, verbs and columns, and how far one is.
+
+a document ──▶ SHOWN.progress_of() (plans/progress.py)
+"""
+
+from typing import Final
+
+from pykruise.plans.progress import Items, Rules
+from pykruise.plans.shown import Cell, Shown
+
+__all__ = ["SHOWN"]
+
+SHOWN: Final = Shown(
+    kind="PodProbeMarker",
+    place=110,
+    progress=Rules(),
+    columns=(Cell("TARGETS", "status.matchedPods"), Cell("PROBES", Items("spec.probes"))),
+)

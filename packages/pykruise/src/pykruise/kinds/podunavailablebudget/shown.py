@@ -1,0 +1,47 @@
+"""PodUnavailableBudget shows itself: its fields, verbs and columns, and how far one is.
+
+a document ──▶ SHOWN.progress_of() (plans/progress.py)
+"""
+
+from typing import Final
+
+from pykruise.plans.progress import Count, Counts, Less, Phase, Rules, When
+from pykruise.plans.shown import Cell, Metrics, Shown
+
+__all__ = ["SHOWN"]
+
+_WANTED: Final = Count("status.desiredAvailable")
+_AVAILABLE: Final = Count("status.currentAvailable")
+
+SHOWN: Final = Shown(
+    kind="PodUnavailableBudget",
+    group="policy.kruise.io",
+    place=140,
+    progress=Rules(
+        rules=(
+            When(
+                phase=Phase.PROGRESSING,
+                all=(Less(_AVAILABLE, _WANTED),),
+                details="{available} of {wanted} pods available",
+            ),
+        ),
+        counts=Counts(wanted=_WANTED, available=_AVAILABLE, active=Count("status.unavailableAllowed")),
+        details="{available} of {wanted} pods available, {active} may become unavailable",
+    ),
+    columns=(
+        Cell("MAXUNAVAILABLE", "spec.maxUnavailable", "-"),
+        Cell("UNAVAILABLE", "spec.minAvailable", "-"),
+        Cell("DISRUPTIONS", "status.unavailableAllowed"),
+        Cell("TARGETS", "status.totalReplicas"),
+    ),
+    metrics=Metrics(
+        counts={
+            "status_observed_generation": Count("status.observedGeneration"),
+            "status_current_available": Count("status.currentAvailable"),
+            "status_desired_available": Count("status.desiredAvailable"),
+            "status_total_replicas": Count("status.totalReplicas"),
+            "status_unavailable_allowed": Count("status.unavailableAllowed"),
+        },
+        has_conditions=False,
+    ),
+)

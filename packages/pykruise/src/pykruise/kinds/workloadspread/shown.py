@@ -1,0 +1,32 @@
+"""WorkloadSpread shows itself: its fields, verbs and columns, and how far one is.
+
+a document ──▶ SHOWN.progress_of() (plans/progress.py)
+"""
+
+from typing import Final
+
+from pykruise.plans.progress import Items, Rules
+from pykruise.plans.shown import Cell, Metrics, Shown
+
+__all__ = ["SHOWN"]
+
+SHOWN: Final = Shown(
+    kind="WorkloadSpread",
+    place=170,
+    progress=Rules(),
+    columns=(Cell("TARGET", "spec.targetRef.name", "-"), Cell("SUBSETS", Items("spec.subsets"))),
+    pods="marked",
+    pod_mark="apps.kruise.io/matched-workloadspread",
+    metrics=Metrics(
+        has_conditions=False,
+        items="status.subsetStatuses",
+        item_label="subset",
+        item_counts={
+            "status_subset_replicas": ("replicas", "Its pods."),
+            "status_subset_replicas_missing": (
+                "missingReplicas",
+                "Pods that it still takes; -1: any number.",
+            ),
+        },
+    ),
+)

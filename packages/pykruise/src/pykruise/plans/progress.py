@@ -1,0 +1,481 @@
+"""How far an object is, as a declaration: one phase and counts, of fields of its document alone.
+
+Rollout, Rules (values of a kind) + document ──▶ progress_of() ──▶ Progress: Progressing, Healthy, Degraded, Paused, …
+
+Pure. It is declared by values and not by a function, so that manager/argocd.py can write the same as Lua: everybody who
+has the document comes to the same phase. This module is light, for commands that start at once.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import get_path
+from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
+from pykruise.pods.reasons import HELD, NEEDS_A_PERSON, NEVER_OBSERVED, Code
+
+__all__ = [
+    "BY_HAND",
+    "DEADLINE_EXCEEDED",
+    "PARTITION_HOLDS",
+    "Condition",
+    "Count",
+    "Counts",
+    "Difference",
+    "Differs",
+    "Has",
+    "Is",
+    "IsTrue",
+    "Items",
+    "Less",
+    "Number",
+    "Phase",
+    "Positive",
+    "Progress",
+    "Rollout",
+    "Rules",
+    "Sum",
+    "When",
+    "kept_by",
+    "progress_of",
+    "read_at",
+]
+
+Document = Mapping[str, Any]
+
+
+class Phase(StrEnum):
+    """How an object is, in one word: the first word of `explain`, and the same everywhere else."""
+
+    PROGRESSING = "Progressing"
+    """It goes on without a person."""
+    HEALTHY = "Healthy"
+    """It is as its spec wants it."""
+    DEGRADED = "Degraded"
+    """It waits for something that a person has to mend."""
+    PAUSED = "Paused"
+    """A person holds it: by a pause, or by a partition that is reached."""
+    FAILED = "Failed"
+    """It ended, and not well."""
+    COMPLETED = "Completed"
+    """It ended well."""
+
+    @property
+    def exit_code(self) -> int:
+        """With which a command ends that asks about the object and does not wait."""
+        return 1 if self in (Phase.DEGRADED, Phase.FAILED) else 0
+
+
+# ── numbers ──────────────────────────────────────────────────────────────────
+
+
+class Count(msgspec.Struct, frozen=True, tag=True):
+    """A number that stands at a dotted path; `default` where none stands."""
+
+    path: str
+    default: "int | Count" = 0
+
+    def of(self, document: Document) -> int:
+        """In this document."""
+        value = read_at(document, self.path)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        return self.default if isinstance(self.default, int) else self.default.of(document)
+
+
+class Items(msgspec.Struct, frozen=True, tag=True):
+    """How many items a list has; with `field`, those where it is `value`."""
+
+    path: str
+    field: str = ""
+    value: str = ""
+
+    def of(self, document: Document) -> int:
+        """In this document."""
+        listed = read_at(document, self.path)
+        items = listed if isinstance(listed, list | tuple) else ()
+        if not self.field:
+            return len(items)
+        return sum(isinstance(item, Mapping) and item.get(self.field) == self.value for item in items)
+
+
+class Sum(msgspec.Struct, frozen=True, tag=True):
+    """The sum of the numbers in a map."""
+
+    path: str
+
+    def of(self, document: Document) -> int:
+        """In this document."""
+        found = read_at(document, self.path)
+        values = found.values() if isinstance(found, Mapping) else ()
+        return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool))
+
+
+class Difference(msgspec.Struct, frozen=True, tag=True):
+    """By how much one number is above another; 0: it is not."""
+
+    number: Count
+    less: Count
+
+    def of(self, document: Document) -> int:
+        """In this document."""
+        return max(self.number.of(document) - self.less.of(document), 0)
+
+
+Number = Count | Items | Sum | Difference
+
+
+def read_at(document: Document, path: str) -> Any:
+    """What stands at a dotted path; None: nothing."""
+    return get_path(document, *path.split("."))
+
+
+# ── conditions of a rule ─────────────────────────────────────────────────────
+
+
+class Is(msgspec.Struct, frozen=True, tag=True):
+    """The field has one of these texts."""
+
+    path: str
+    values: tuple[str, ...]
+
+    def holds(self, document: Document) -> bool:
+        """In this document."""
+        found = read_at(document, self.path)
+        return isinstance(found, str) and found in self.values
+
+
+class IsTrue(msgspec.Struct, frozen=True, tag=True):
+    """The field is true."""
+
+    path: str
+
+    def holds(self, document: Document) -> bool:
+        """In this document."""
+        return read_at(document, self.path) is True
+
+
+class Has(msgspec.Struct, frozen=True, tag=True):
+    """Something stands there; or nothing, where `is_there` is False."""
+
+    path: str
+    is_there: bool = True
+
+    def holds(self, document: Document) -> bool:
+        """In this document."""
+        is_there = read_at(document, self.path) not in (None, "")
+        return is_there is self.is_there
+
+
+class Positive(msgspec.Struct, frozen=True, tag=True):
+    """The number is above 0."""
+
+    number: Number
+
+    def holds(self, document: Document) -> bool:
+        """In this document."""
+        return self.number.of(document) > 0
+
+
+class Less(msgspec.Struct, frozen=True, tag=True):
+    """One number is below another."""
+
+    number: Number
+    than: Number
+
+    def holds(self, document: Document) -> bool:
+        """In this document."""
+        return self.number.of(document) < self.than.of(document)
+
+
+class Differs(msgspec.Struct, frozen=True, tag=True):
+    """Two texts are not the same."""
+
+    path: str
+    other: str
+
+    def holds(self, document: Document) -> bool:
+        """In this document."""
+        return bool(read_at(document, self.path) != read_at(document, self.other))
+
+
+Condition = Is | IsTrue | Has | Positive | Less | Differs
+
+
+# ── how far an object is ─────────────────────────────────────────────────────
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an object says how far it is; those that a kind does not have are None."""
+
+    wanted: Number | None = None
+    updated: Number | None = None
+    updated_ready: Number | None = None
+    ready: Number | None = None
+    available: Number | None = None
+    active: Number | None = None
+    succeeded: Number | None = None
+    failed: Number | None = None
+
+    def of(self, document: Document) -> dict[str, int]:
+        """All of them in this document, by name."""
+        return {
+            name: 0 if number is None else number.of(document)
+            for name in self.__struct_fields__
+            for number in (getattr(self, name),)
+        }
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one object is. Unit of counts: pods, nodes or images, as its kind counts them."""
+
+    phase: Phase
+    details: str = ""
+    """The counts, or the cause, in a few words."""
+    reason: str = ""
+    """A code of pods/reasons.py where the phase has a cause; empty: the counts say so."""
+    is_over: bool = False
+    """Whether waiting does not help: it ended, or only a person can help."""
+    is_observed: bool = True
+    """Whether the status is about the latest generation."""
+    is_at_partition: bool = False
+    """Whether all pods are updated but those that the partition keeps."""
+    kept: int = 0
+    """Pods that the partition keeps as they are."""
+    wanted: int = 0
+    updated: int = 0
+    updated_ready: int = 0
+    ready: int = 0
+    available: int = 0
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more is to happen, as the spec is now."""
+        if self.phase in (Phase.HEALTHY, Phase.COMPLETED):
+            return True
+        return self.phase is Phase.PAUSED and self.reason in PARTITION_HOLDS
+
+
+BY_HAND: Final = ("OnDelete", "NotUpdate")
+"""Values of spec.updateStrategy.type with which nothing is updated without a person."""
+PARTITION_HOLDS: Final = HELD - {Code.PAUSED}
+"""Of what holds a rollout: all but a pause."""
+DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
+
+
+class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Pods get a new revision. The conditions Ready, Stalled and Waiting decide where a status has them; of others the
+    counts do. `paused` and `partition` are among the fields of the kind."""
+
+    counts: Counts
+    details: str = "{updated} of {wanted} updated, {available} available"
+    """Counts in `{}` by their names, texts by their dotted paths."""
+    partitions: Sum | None = None
+    """Instead of one partition: one for each part."""
+    pending: tuple[Condition, ...] = ()
+    """While all of these hold, a rollout is not over."""
+
+
+class When(msgspec.Struct, frozen=True, kw_only=True):
+    """A phase, and the conditions that all hold then."""
+
+    phase: Phase
+    all: tuple[Condition, ...]
+    details: str | None = None
+    """Instead of those of the kind."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The first of the rules whose conditions hold decides."""
+
+    rules: tuple[When, ...] = ()
+    otherwise: Phase = Phase.HEALTHY
+    counts: Counts = Counts()
+    details: str = ""
+    """As of a Rollout."""
+
+
+# ── what the declaration says of a document ──────────────────────────────────
+
+
+def progress_of(
+    declared: Rollout | Rules,
+    document: Document,
+    *,
+    is_observed: bool,
+    partition: Any = None,
+    is_paused: bool = False,
+) -> Progress:
+    """How far an object is. `is_observed`: its status says which generation it is about. `partition`, `is_paused`: what
+    its fields say, of a rollout."""
+    counts = declared.counts.of(document)
+    conditions = _conditions_of(document) if isinstance(declared, Rollout) else {}
+    about = _by_frame(document, conditions, is_observed=is_observed)
+    if isinstance(declared, Rules):
+        return _by_rules(declared, document, counts, about)
+    if declared.partitions is not None:
+        kept = min(max(declared.partitions.of(document), 0), counts["wanted"])
+    else:
+        kept = kept_by(partition, replicas=counts["wanted"])
+    return _by_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
+
+
+def _by_rules(rules: Rules, document: Document, counts: dict[str, int], about: Progress | None) -> Progress:
+    if about is not None:
+        return msgspec.structs.replace(about, **counts)
+    rule = next((one for one in rules.rules if all(each.holds(document) for each in one.all)), None)
+    phase = rules.otherwise if rule is None else rule.phase
+    text = rules.details if rule is None or rule.details is None else rule.details
+    found = Progress(
+        phase=phase,
+        details=_filled(text, document, counts),
+        is_over=phase in (Phase.FAILED, Phase.COMPLETED),
+        is_at_partition=phase in (Phase.HEALTHY, Phase.COMPLETED, Phase.PAUSED),
+    )
+    return msgspec.structs.replace(found, **counts)
+
+
+def _by_rollout(
+    rollout: Rollout,
+    document: Document,
+    counts: dict[str, int],
+    about: Progress | None,
+    *,
+    kept: int,
+    is_paused: bool,
+) -> Progress:
+    is_by_hand = read_at(document, "spec.updateStrategy.type") in BY_HAND
+    is_updated = is_by_hand or _is_updated(rollout, counts, kept)
+    serves = counts["available"] >= counts["wanted"]
+    known = about or Progress(phase=Phase.PROGRESSING)
+    found = msgspec.structs.replace(
+        known,
+        details=known.details or _filled(rollout.details, document, counts),
+        kept=kept,
+        is_at_partition=known.is_observed
+        and is_updated
+        and (serves or rollout.counts.updated_ready is not None),
+        **counts,
+    )
+    if about is not None:
+        return found
+    phase, reason = _phase_by_counts(
+        is_updated=is_updated and not _is_pending(rollout, document),
+        is_whole=is_by_hand or not kept or counts["updated"] >= counts["wanted"],
+        serves=serves,
+        is_paused=is_paused,
+    )
+    return msgspec.structs.replace(found, phase=phase, reason=reason)
+
+
+def _is_pending(rollout: Rollout, document: Document) -> bool:
+    return bool(rollout.pending) and all(one.holds(document) for one in rollout.pending)
+
+
+def _is_updated(rollout: Rollout, counts: Mapping[str, int], kept: int) -> bool:
+    target = counts["wanted"] - kept
+    has_ready = rollout.counts.updated_ready is not None
+    return counts["updated"] >= target and (not has_ready or counts["updated_ready"] >= target)
+
+
+def _phase_by_counts(*, is_updated: bool, is_whole: bool, serves: bool, is_paused: bool) -> tuple[Phase, str]:
+    if is_updated and serves and is_whole:
+        return Phase.HEALTHY, ""
+    if serves and is_paused:
+        return Phase.PAUSED, Code.PAUSED
+    if is_updated and serves:
+        return Phase.PAUSED, Code.PARTITION
+    return Phase.PROGRESSING, ""
+
+
+def kept_by(partition: Any, *, replicas: int) -> int:
+    """Pods that a partition keeps: a percentage is rounded up, but keeps all only when it is 100%. A value that
+    admission would refuse keeps none."""
+    if partition is None:
+        return 0
+    try:
+        kept = resolve(partition, of=replicas, rounding=Rounding.UP)
+    except ValueError:
+        return 0
+    if is_percent(partition) and replicas > 1 and kept == replicas and partition != "100%":
+        kept = replicas - 1
+    return min(max(kept, 0), max(replicas, 0))
+
+
+def _by_frame(
+    document: Document, conditions: Mapping[str, Mapping[str, Any]], *, is_observed: bool
+) -> Progress | None:
+    """What is said whatever the counts are; None: the counts, or the rules of the kind, decide."""
+    meta = document["metadata"] if isinstance(document.get("metadata"), Mapping) else {}
+    if meta.get("deletionTimestamp"):
+        return Progress(
+            phase=Phase.PROGRESSING, reason=Code.TERMINATING_OBJECT, details="it is being deleted"
+        )
+    stalled = conditions.get("Stalled", {})
+    if stalled.get("status") == "True" and stalled.get("reason") in NEVER_OBSERVED:
+        return _because(Phase.DEGRADED, stalled, is_over=True)
+    if is_observed and not _is_observed(document, meta):
+        return Progress(
+            phase=Phase.PROGRESSING,
+            reason=Code.NO_MANAGER,
+            details="the latest change has not been taken up yet",
+            is_observed=False,
+        )
+    return _by_conditions(conditions)
+
+
+def _is_observed(document: Document, meta: Mapping[str, Any]) -> bool:
+    seen, generation = read_at(document, "status.observedGeneration"), meta.get("generation")
+    if not isinstance(seen, int):
+        return False
+    return not isinstance(generation, int) or seen >= generation
+
+
+def _conditions_of(document: Document) -> dict[str, Mapping[str, Any]]:
+    listed = read_at(document, "status.conditions")
+    return {
+        str(one.get("type")): one
+        for one in (listed if isinstance(listed, list | tuple) else ())
+        if isinstance(one, Mapping)
+    }
+
+
+def _by_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> Progress | None:
+    ready, waiting = conditions.get("Ready"), conditions.get("Waiting", {})
+    stalled, progressing = conditions.get("Stalled", {}), conditions.get("Progressing", {})
+    waits = waiting if waiting.get("status") == "True" else {}
+    if stalled.get("status") == "True":
+        return _because(Phase.DEGRADED, stalled, is_over=True)
+    if ready is None and progressing.get("reason") == DEADLINE_EXCEEDED:
+        return _because(Phase.DEGRADED, progressing, is_over=True)
+    said = waits if ready is None else ready
+    reason = said.get("reason")
+    if reason in HELD:
+        return _because(Phase.PAUSED, said)
+    if ready is not None and ready.get("status") == "True":
+        return _because(Phase.HEALTHY, ready)
+    if reason in NEEDS_A_PERSON:
+        return _because(Phase.DEGRADED, said)
+    if ready is not None and waits.get("reason") in NEEDS_A_PERSON:
+        return _because(Phase.DEGRADED, waits)
+    return _because(Phase.PROGRESSING, ready) if ready is not None else None
+
+
+def _because(phase: Phase, condition: Mapping[str, Any], *, is_over: bool = False) -> Progress:
+    message, reason = str(condition.get("message") or ""), str(condition.get("reason") or "")
+    return Progress(phase=phase, reason=reason, details=message, is_over=is_over)
+
+
+def _filled(text: str, document: Document, counts: Mapping[str, int]) -> str:
+    """The text with counts by name and texts by path in place of `{…}`."""
+    parts = text.split("{")
+    made = [parts[0]]
+    for part in parts[1:]:
+        name, _, rest = part.partition("}")
+        made += [str(counts[name]) if name in counts else str(read_at(document, name) or ""), rest]
+    return "".join(made)

@@ -1,0 +1,102 @@
+"""Lines of `rollout status`, for kinds whose rollouts are alike.
+
+document, Progress ──▶ revisions_line(), nodes_line(), pods_line() ──▶ one line, in the words of kubectl and OpenKruise
+
+Pure.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pykruise.kube.documents import get_path
+from pykruise.kube.go_text import quoted
+from pykruise.plans.progress import Progress
+
+__all__ = ["nodes_line", "pods_line", "pull_phase", "revisions_line"]
+
+Document = Mapping[str, Any]
+
+
+def _status(document: Document, name: str) -> Any:
+    return get_path(document, "status", name)
+
+
+def revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document, Progress], str]:
+    """The lines of a kind with revisions and a partition. `has_ready`: its status counts updated pods that are
+    ready."""
+
+    def line(document: Document, progress: Progress) -> str:
+        target = progress.wanted - progress.kept
+        if progress.is_done and (progress.kept or progress.updated < target):
+            return f"partitioned roll out complete: {progress.updated} new pods have been updated..."
+        if progress.is_done:
+            revision = _status(document, "updateRevision") or ""
+            return f"{title} rolling update complete {progress.available} pods at revision {revision}..."
+        if progress.updated < target:
+            return _of_target("partitioned roll out", progress.updated, target, "new pods")
+        if has_ready and progress.updated_ready < target:
+            return f"Waiting for {target - progress.updated_ready} updated pods to be ready..."
+        return _not_there(document, progress, title)
+
+    return line
+
+
+def nodes_line(title: str) -> Callable[[Document, Progress], str]:
+    """The lines of a kind with a pod for each node."""
+
+    def line(document: Document, progress: Progress) -> str:
+        what = f"{title} {quoted(str(document['metadata']['name']))}"
+        target = progress.wanted - progress.kept
+        if progress.is_done:
+            return f"{what} successfully rolled out"
+        if progress.updated < target:
+            return _of_target(f"{what} rollout", progress.updated, target, "new pods")
+        return (
+            f"Waiting for {what} rollout to finish: {progress.available} of {progress.wanted} updated pods are"
+            " available..."
+        )
+
+    return line
+
+
+def pods_line(
+    title: str, *, pods: str, done: Callable[[Progress], str] = lambda _: ""
+) -> Callable[[Document, Progress], str]:
+    """The lines of a kind whose pods are updated, and ready. `pods`: what they are called."""
+
+    def line(document: Document, progress: Progress) -> str:
+        what = f"{title} {quoted(str(document['metadata']['name']))}"
+        target = progress.wanted - progress.kept
+        if progress.is_done:
+            return f"{what} successfully rolled out{done(progress)}"
+        if progress.updated < target:
+            return _of_target(f"{what} rollout", progress.updated, target, f"{pods} pods")
+        if progress.updated_ready < target:
+            return (
+                f"Waiting for {what} rollout to finish: {progress.updated_ready} of {target} updated pods are"
+                " ready..."
+            )
+        return _not_there(document, progress, title)
+
+    return line
+
+
+def pull_phase(document: Document) -> str:
+    """Of a job that pulls images: Completed, Running, Pending."""
+    if _status(document, "completionTime"):
+        return "Completed"
+    return "Running" if _status(document, "startTime") else "Pending"
+
+
+def _of_target(what: str, updated: int, target: int, pods: str) -> str:
+    return f"Waiting for {what} to finish: {updated} out of {target} {pods} have been updated..."
+
+
+def _not_there(document: Document, progress: Progress, title: str) -> str:
+    """All pods are updated, but not all serve; or its conditions know of something else."""
+    if progress.ready < progress.wanted:
+        return f"Waiting for {progress.wanted - progress.ready} pods to be ready..."
+    if progress.available < progress.wanted:
+        return f"Waiting for {progress.wanted - progress.available} pods to be available..."
+    name = quoted(str(document["metadata"]["name"]))
+    return f"Waiting for {title} {name}: {progress.details}..."
