@@ -26,6 +26,4 @@ def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Cou
     return Counts(wanted=size, updated=there, to_be_updated=size, available=ready, revision="")
 
 
-INSIGHT: Final = WorkloadInsight(
-    strategy=strategy_of, counts=counts_of, has_known_names=True, fields={"size": ("spec", "size")}
-)
+INSIGHT: Final = WorkloadInsight(strategy=strategy_of, counts=counts_of, has_known_names=True)

@@ -7,6 +7,7 @@ from pykruise.kinds.crew.admission import validating
 from pykruise.kinds.crew.conversion import CONVERSION
 from pykruise.kinds.crew.insight import INSIGHT
 from pykruise.kinds.crew.plan import plan_crew
+from pykruise.kinds.crew.shown import SHOWN
 from pykruise.kinds.crew.snapshot import CREW_VIEWS, Settings, snapshot
 from pykruise.kinds.crew.types import CREWS, Crew, CrewV1Alpha1
 from pykruise.kinds.crew.validation import errors_of
@@ -49,4 +50,5 @@ KIND = Kind(
     ),
     rights=workload_rights(CREWS),
     insight=INSIGHT,
+    shown=SHOWN,
 )

@@ -29,8 +29,8 @@ def plan_crew(snapshot: Snapshot) -> Plan:
         return refused_plan(snapshot.refused or [snapshot.crew.problem])
     crew = snapshot.crew
     size = min(crew.spec.size, snapshot.settings.largest)
-    wanted = [f"{crew.name}-{number}" for number in range(size)]
     there = {pod.name for pod in snapshot.pods}
+    wanted = sorted(there) if crew.spec.paused else [f"{crew.name}-{number}" for number in range(size)]
     stages = (
         Stage(purpose=Purpose.CREATE_PODS, chains=tuple(_created(crew, set(wanted) - there))),
         Stage(purpose=Purpose.DELETE_SURPLUS_PODS, chains=tuple(_deleted(snapshot, wanted))),

@@ -19,6 +19,8 @@ class CrewSpec(Typed, frozen=True, kw_only=True):
 
     size: Int32 = 1
     """Pods that are wanted."""
+    paused: bool = False
+    """Whether no pod is created or deleted."""
     template: PodTemplate
     """The pods."""
 
@@ -46,6 +48,8 @@ class CrewSpecV1Alpha1(Typed, frozen=True, kw_only=True):
 
     members: Int32 = 1
     """Pods that are wanted."""
+    paused: bool = False
+    """Whether no pod is created or deleted."""
     template: PodTemplate
     """The pods."""
 

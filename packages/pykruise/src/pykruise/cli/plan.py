@@ -173,8 +173,9 @@ async def live_document(client: Client, namespace: str, kind: Kind, name: str) -
 def changed_by(document: Document, sets: Sequence[str]) -> Document:
     """The document with every `--set` in it. Raises CommandError for one that cannot be meant."""
     changed: Document = deep_copy(document)
-    insight = insight_of(of_document(document))
-    fields = insight.fields
+    kind = of_document(document)
+    insight = insight_of(kind)
+    fields = {} if kind.shown is None else kind.shown.fields
     for one in sets:
         field, equals, value = one.partition("=")
         if not equals or not value:
@@ -184,7 +185,7 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
         if field == "image" and insight.containers:
             _set_image(changed, insight.containers, value, one)
         elif field in fields:
-            _put(changed, fields[field], _meant(field, value, one))
+            _put(changed, fields[field].at(changed), _meant(field, value, one))
         else:
             known = ", ".join((*(("image",) if insight.containers else ()), *fields)) or "nothing"
             raise CommandError(f"--set {one!r}: {field!r} cannot be set here; there is: {known}")

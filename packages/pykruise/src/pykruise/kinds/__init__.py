@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from pykruise.kinds.foreign import FOREIGN
 from pykruise.kube import descriptions
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import Resource
+from pykruise.plans.foreign import FOREIGN
 from pykruise.plans.shown import Shown
 
 if TYPE_CHECKING:  # a command that only looks at shown.py starts without them

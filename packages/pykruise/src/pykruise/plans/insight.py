@@ -17,7 +17,6 @@ from pykruise.runtime.plan import Plan
 from pykruise.runtime.views import Views
 
 __all__ = [
-    "ROLLING_UPDATE",
     "ClockInsight",
     "Counts",
     "Insight",
@@ -27,8 +26,6 @@ __all__ = [
     "is_owner",
     "strategy_by_policy",
 ]
-
-ROLLING_UPDATE = ("spec", "updateStrategy", "rollingUpdate")
 
 
 class Strategy(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +88,6 @@ class Insight(msgspec.Struct, frozen=True, kw_only=True):
 
     names: frozenset[str] = frozenset()
     """What a person may type for it besides its plural and kind: `clone`."""
-    fields: Mapping[str, tuple[str, ...]] = {}
-    """What --set can change → where it is in the object."""
     containers: tuple[str, ...] = ("spec", "template", "spec", "containers")
     """Where `--set image=…` finds containers; empty: it has none."""
     headline: Callable[[Mapping[str, Any]], str] | None = None

@@ -67,27 +67,13 @@ async def _until_done(session: Session, info: Info) -> None:
         async with asyncio.timeout(timeout_s or None):
             while True:
                 document = (await reread(session, info)).document
-                is_request = info.resource.kind == "ContainerRecreateRequest"
-                if _recreated(document) if is_request else status_of(document).is_done:
+                if status_of(document).is_done:
                     return
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         raise KubectlError("timed out waiting for the condition") from None
     except RolloutFailed as error:
         raise KubectlError(str(error)) from error
-
-
-def _recreated(document: Mapping[str, Any]) -> bool:
-    status = document.get("status") or {}
-    states = status.get("containerRecreateStates") or ()
-    bad = [
-        f"{one.get('name')}: {one.get('message') or 'failed'}"
-        for one in states
-        if one.get("phase") == "Failed"
-    ]
-    if status.get("phase") == "Failed" or (status.get("phase") in ("Succeeded", "Completed") and bad):
-        raise KubectlError("; ".join(bad) or str(status.get("message") or "the request failed"))
-    return status.get("phase") in ("Succeeded", "Completed")
 
 
 # ── jobs ─────────────────────────────────────────────────────────────────────

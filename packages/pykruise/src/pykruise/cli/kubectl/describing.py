@@ -13,7 +13,7 @@ import orjson
 
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.getting import table
-from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of, kind_of
+from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of
 from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, revision_of, state_of
 from pykruise.cli.kubectl.resources import Error, Info, find, reread
 from pykruise.cli.kubectl.revisions import Revision, read_revisions
@@ -21,6 +21,7 @@ from pykruise.cli.kubectl.rollout import each, workload_of
 from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import status_of
+from pykruise.kinds import shown_of
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import EVENTS
@@ -60,9 +61,9 @@ async def describe(session: Session) -> list[Error]:
 
 
 async def _describe_any(session: Session, info: Info) -> None:
-    known = kind_of(info.document)
+    shown = shown_of(info.document)
     revisions: Sequence[Revision] = ()
-    if known is not None and known.history:
+    if shown is not None and shown.verbs.history:
         revisions = await read_revisions(session, info)
     pods = await pods_of(session, info)
     for line in describe_lines(info, revisions, pods, await _events(session, info), now=session.now):

@@ -6,7 +6,7 @@ objects ──▶ rows_of() (pure) ──▶ table()      workload, revisions, p
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import orjson
@@ -14,198 +14,31 @@ import orjson
 from pykruise.cli.kubectl.discovery import Served
 from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.kinds import KRUISE, ROLLOUTS
+from pykruise.cli.kubectl.kinds import KRUISE
 from pykruise.cli.kubectl.pods import age
 from pykruise.cli.kubectl.printing import FORMATS, formatter
 from pykruise.cli.kubectl.resources import Error, Info, asked_for, get, list_all
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.watching import TABLE, Watched, rows_after
+from pykruise.kinds import all_shown
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.transport import Request
+from pykruise.plans.shown import Cell
 
 Document = Mapping[str, Any]
 
-POLICY: Final = "policy.kruise.io"
-
-
-def at(*path: str, default: Any = "0") -> Callable[[Document], Any]:
-    """A column that is a field."""
-
-    def value(document: Document) -> Any:
-        found = get_path(document, *path)
-        return default if found is None else found
-
-    return value
-
-
-def status(name: str) -> Callable[[Document], Any]:
-    """A column that is a field of the status."""
-    return at("status", name)
-
-
-def _cell(path: str, *, of: Callable[[Any], Any]) -> Callable[[Document], Any]:
-    return lambda document: of(get_path(document, *path.split(".")))
-
-
-def _length(value: Any) -> int:
-    return len(value or ())
-
-
-def _selector_text(value: Any) -> str:
-    return ",".join(f"{key}={value[key]}" for key in sorted(value)) if value else "<none>"
-
-
-def _canary(name: str) -> Callable[[Document], Any]:
-    def value(document: Document) -> Any:
-        part = (
-            get_path(document, "status", "canaryStatus")
-            or get_path(document, "status", "blueGreenStatus")
-            or {}
-        )
-        return part.get(name) or "-"
-
-    return value
-
-
-def job_phase(document: Document) -> str:
-    """Of a job that pulls images: Completed, Running, Pending."""
-    own = document.get("status") or {}
-    if own.get("completionTime"):
-        return "Completed"
-    return "Running" if own.get("startTime") else "Pending"
-
-
-Columns = tuple[tuple[str, Callable[[Document], Any]], ...]
-
-COLUMNS: Final[Mapping[tuple[str, str], Columns]] = {
-    (KRUISE, "CloneSet"): (
-        ("DESIRED", at("spec", "replicas", default=1)),
-        ("UPDATED", status("updatedReplicas")),
-        ("UPDATED_READY", status("updatedReadyReplicas")),
-        ("UPDATED_AVAILABLE", status("updatedAvailableReplicas")),
-        ("READY", status("readyReplicas")),
-        ("TOTAL", status("replicas")),
-    ),
-    (KRUISE, "StatefulSet"): (
-        ("DESIRED", at("spec", "replicas", default=1)),
-        ("CURRENT", status("replicas")),
-        ("UPDATED", status("updatedReplicas")),
-        ("READY", status("readyReplicas")),
-    ),
-    (KRUISE, "DaemonSet"): (
-        ("DESIRED", status("desiredNumberScheduled")),
-        ("CURRENT", status("currentNumberScheduled")),
-        ("READY", status("numberReady")),
-        ("UP-TO-DATE", status("updatedNumberScheduled")),
-        ("AVAILABLE", status("numberAvailable")),
-        ("NODE SELECTOR", _cell("spec.template.spec.nodeSelector", of=_selector_text)),
-    ),
-    (ROLLOUTS, "Rollout"): (
-        ("STATUS", at("status", "phase", default="-")),
-        ("CANARY_STEP", _canary("currentStepIndex")),
-        ("CANARY_STATE", _canary("currentStepState")),
-        ("MESSAGE", at("status", "message", default="-")),
-    ),
-    (KRUISE, "BroadcastJob"): (
-        ("DESIRED", status("desired")),
-        ("ACTIVE", status("active")),
-        ("SUCCEEDED", status("succeeded")),
-        ("FAILED", status("failed")),
-    ),
-    (KRUISE, "ContainerRecreateRequest"): (
-        ("PHASE", at("status", "phase", default="Pending")),
-        (
-            "COMPLETED",
-            _cell("status.containerRecreateStates", of=lambda states: _in_phase(states, "Succeeded")),
-        ),
-        ("FAILED", _cell("status.containerRecreateStates", of=lambda states: _in_phase(states, "Failed"))),
-    ),
-    (KRUISE, "AdvancedCronJob"): (
-        ("SCHEDULE", at("spec", "schedule", default="-")),
-        ("SUSPEND", _cell("spec.paused", of=bool)),
-        ("ACTIVE", _cell("status.active", of=_length)),
-        ("LAST SCHEDULE", at("status", "lastScheduleTime", default="<none>")),
-    ),
-    (KRUISE, "ResourceDistribution"): (
-        ("TARGETS", status("desired")),
-        ("SUCCEEDED", status("succeeded")),
-        ("FAILED", status("failed")),
-    ),
-    (KRUISE, "UnitedDeployment"): (
-        ("DESIRED", at("spec", "replicas", default="-")),
-        ("UPDATED", status("updatedReplicas")),
-        ("READY", status("readyReplicas")),
-        ("AVAILABLE", status("updatedReadyReplicas")),
-    ),
-    (KRUISE, "SidecarSet"): (
-        ("MATCHED", status("matchedPods")),
-        ("UPDATED", status("updatedPods")),
-        ("READY", status("readyPods")),
-        ("INJECTED", status("matchedPods")),
-    ),
-    (KRUISE, "PodProbeMarker"): (
-        ("TARGETS", status("matchedPods")),
-        ("PROBES", _cell("spec.probes", of=_length)),
-    ),
-    (KRUISE, "ImagePullJob"): (
-        ("PHASE", job_phase),
-        ("COMPLETED", status("succeeded")),
-        ("FAILED", status("failed")),
-        ("TOTAL", status("desired")),
-    ),
-    (KRUISE, "ImageListPullJob"): (
-        ("PHASE", job_phase),
-        ("COMPLETED", status("completed")),
-        ("FAILED", _cell("status.failedImageStatuses", of=_length)),
-        ("TOTAL", status("desired")),
-    ),
-    (POLICY, "PodUnavailableBudget"): (
-        ("MAXUNAVAILABLE", at("spec", "maxUnavailable", default="-")),
-        ("UNAVAILABLE", at("spec", "minAvailable", default="-")),
-        ("DISRUPTIONS", status("unavailableAllowed")),
-        ("TARGETS", status("totalReplicas")),
-    ),
-    (KRUISE, "NodeImage"): (
-        ("DESIRED", status("desired")),
-        ("PULLING", status("pulling")),
-        ("SUCCEED", status("succeeded")),
-        ("FAILED", status("failed")),
-    ),
-    (KRUISE, "EphemeralJob"): (
-        ("PHASE", at("status", "phase", default="-")),
-        ("MATCHED", status("matches")),
-        ("RUNNING", status("running")),
-        ("SUCCEEDED", status("succeeded")),
-        ("FAILED", status("failed")),
-    ),
-    (KRUISE, "WorkloadSpread"): (
-        ("TARGET", at("spec", "targetRef", "name", default="-")),
-        ("SUBSETS", _cell("spec.subsets", of=_length)),
-    ),
-    (KRUISE, "PersistentPodState"): (
-        ("TARGET", at("spec", "targetRef", "name", default="-")),
-        ("PODS", _cell("status.podStates", of=_length)),
-    ),
-    (KRUISE, "NodePodProbe"): (("PODS", _cell("spec.podProbes", of=_length)),),
-}
-"""Columns between NAME and AGE, by kind, in the order in which `get all` shows the kinds."""
-
-
-def _in_phase(states: Any, phase: str) -> int:
-    return sum(one.get("phase") == phase for one in states or ())
-
 
 def rows_of(
-    documents: Sequence[Document], columns: Columns, *, now: float, everywhere: bool
+    documents: Sequence[Document], columns: Sequence[Cell], *, now: float, everywhere: bool
 ) -> list[list[str]]:
     """The table's head and a row for each object."""
-    head = [*(["NAMESPACE"] if everywhere else []), "NAME", *(name for name, _ in columns), "AGE"]
+    head = [*(["NAMESPACE"] if everywhere else []), "NAME", *(column.head for column in columns), "AGE"]
     rows = [
         [
             *([str(one["metadata"].get("namespace", ""))] if everywhere else []),
             str(one["metadata"]["name"]),
-            *(_text(value(one)) for _, value in columns),
+            *(_text(column.of(one)) for column in columns),
             age(one["metadata"].get("creationTimestamp"), now),
         ]
         for one in documents
@@ -266,8 +99,8 @@ async def _get_all(session: Session, say: Callable[[str], None]) -> list[Error]:
     namespace = "" if everywhere else await session.namespace()
     errors: list[Error] = []
     found: list[Document] = []
-    for (group, kind), columns in COLUMNS.items():
-        served = mapper.in_group(group, kind)
+    for shown in all_shown():
+        served = mapper.in_group(shown.group, shown.kind) if shown.columns else None
         if served is None:
             continue
         try:
@@ -280,7 +113,7 @@ async def _get_all(session: Session, say: Callable[[str], None]) -> list[Error]:
             say("")
             say(f"{served.resource}:")
             is_wide = everywhere and served.resource.namespaced
-            for line in table(rows_of(documents, columns, now=session.now, everywhere=is_wide)):
+            for line in table(rows_of(documents, shown.columns, now=session.now, everywhere=is_wide)):
                 say(line)
     if call.text("output"):
         _print(session, _list_of(found))

@@ -34,9 +34,7 @@ async def pods_of(session: Session, info: Info) -> list[Document]:
         return []
     listed = await client.list(PODS, info.namespace, label_selector=format_label_selector(selector))
     pods = [{"kind": "Pod", "apiVersion": "v1", **orjson.loads(bytes(raw))} for raw in listed.items]
-    if info.resource.kind == "SidecarSet":
-        return pods
-    return sorted(pods, key=lambda one: str(one["metadata"]["name"]))
+    return sorted(pods, key=lambda pod: (pod["metadata"].get("namespace", ""), pod["metadata"]["name"]))
 
 
 def owners_of(document: Mapping[str, Any]) -> set[str]:

@@ -9,10 +9,12 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.kinds import WorkloadKind, group_of, kind_of
+from pykruise.cli.kubectl.kinds import group_of
 from pykruise.cli.kubectl.resources import Info, list_all
 from pykruise.cli.kubectl.session import Session
+from pykruise.kinds import shown_of
 from pykruise.kube.documents import Document, get_path
+from pykruise.plans.shown import Shown
 
 __all__ = [
     "Revision",
@@ -49,43 +51,43 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_revisions(session: Session, info: Info) -> list[Revision]:
     """Oldest first. Raises KubectlError for a kind that has none."""
-    known = kind_of(info.document)
-    if known is None or not known.history:
+    shown = shown_of(info.document)
+    if shown is None or not shown.verbs.history:
         kind = info.document.get("kind")
         raise KubectlError(
             f'error retrieving history for "{kind}", no visitor method exists for {{{group_of(info.document)} {kind}}}'
         )
     mapper = await session.mapper()
-    is_sets = known.history == "replicasets"
+    is_sets = shown.verbs.history == "replicasets"
     served = mapper.in_group("apps", "ReplicaSet" if is_sets else "ControllerRevision")
     if served is None:
         raise KubectlError("the API server serves no revisions (apps/v1)")
-    selector = _selector_of(info, known)
+    selector = _selector_of(info, shown)
     listed = await list_all(session, served, info.namespace, selector=selector)
-    return revisions_in(listed, info, known)
+    return revisions_in(listed, info, shown)
 
 
-def revisions_in(listed: Iterable[Info], owner: Info, known: WorkloadKind) -> list[Revision]:
+def revisions_in(listed: Iterable[Info], owner: Info, shown: Shown) -> list[Revision]:
     """Those of the workload, oldest first."""
-    owned = [one for one in listed if _is_of(one, owner, known)]
-    is_sets = known.history == "replicasets"
-    found = [_of_set(one) if is_sets else _of_revision(one, known) for one in owned]
+    owned = [one for one in listed if _is_of(one, owner, shown)]
+    is_sets = shown.verbs.history == "replicasets"
+    found = [_of_set(one) if is_sets else _of_revision(one) for one in owned]
     return sorted(found, key=lambda one: one.number)
 
 
-def _selector_of(info: Info, known: WorkloadKind) -> str:
+def _selector_of(info: Info, shown: Shown) -> str:
     from pykruise.kube.selectors import format_label_selector
 
-    if known.revision_label:
-        return f"{known.revision_label}={info.name}"
+    if shown.verbs.revision_label:
+        return f"{shown.verbs.revision_label}={info.name}"
     selector = get_path(info.document, "spec", "selector")
     return format_label_selector(selector) if selector else ""
 
 
-def _is_of(one: Info, owner: Info, known: WorkloadKind) -> bool:
-    if known.revision_label:
+def _is_of(one: Info, owner: Info, shown: Shown) -> bool:
+    if shown.verbs.revision_label:
         labels = one.document["metadata"].get("labels") or {}
-        return bool(labels.get(known.revision_label) == owner.name)
+        return bool(labels.get(shown.verbs.revision_label) == owner.name)
     uid = owner.document["metadata"].get("uid")
     owners = one.document["metadata"].get("ownerReferences") or ()
     return any(ref.get("controller") and ref.get("uid") == uid for ref in owners)
@@ -100,7 +102,7 @@ def _of_set(info: Info) -> Revision:
     )
 
 
-def _of_revision(info: Info, known: WorkloadKind) -> Revision:
+def _of_revision(info: Info) -> Revision:
     content = get_path(info.document, "data", "spec", default={}) or {}
     return Revision(number=info.document.get("revision", 0), content=_without_directives(content), info=info)
 
@@ -116,11 +118,11 @@ def of_number(revisions: Sequence[Revision], number: int) -> Revision | None:
     return next((one for one in revisions if one.number == number), None)
 
 
-def templates(revision: Revision, known: WorkloadKind) -> list[Document]:
+def templates(revision: Revision, shown: Shown) -> list[Document]:
     """The pod templates in a revision."""
     document = {"spec": revision.content}
-    found = [get_path(document, *path) for path in known.templates]
-    if not known.templates:
+    found = [get_path(document, *path.split(".")) for path in shown.templates]
+    if not shown.templates:
         found = [{"spec": revision.content}]
     return [one for one in found if isinstance(one, dict)]
 

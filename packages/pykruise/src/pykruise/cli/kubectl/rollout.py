@@ -10,7 +10,7 @@ from typing import Any, Final
 from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.changing import change, patch
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
-from pykruise.cli.kubectl.kinds import ROLLOUTS, WorkloadKind, group_of, kind_of, templates_of
+from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of, templates_of
 from pykruise.cli.kubectl.printing import Printer, printer_of
 from pykruise.cli.kubectl.resources import Error, Found, Info, find, get
 from pykruise.cli.kubectl.revisions import (
@@ -24,11 +24,13 @@ from pykruise.cli.kubectl.revisions import (
 )
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.cli.kubectl.template_text import described
+from pykruise.kinds import shown_of
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.go_text import quoted
 from pykruise.kube.patches.types import PatchType
+from pykruise.plans.shown import Shown
 
 MANAGER: Final = "kubectl-rollout"
 RESTARTED_AT: Final = "RESTARTED_AT"
@@ -62,13 +64,14 @@ def put(document: Document, path: tuple[str, ...], value: Any) -> None:
 
 def set_paused(document: Document, *, label: str, is_paused: bool) -> None:
     """Pause or resume. Raises ResourceError when the kind cannot be paused, or is it already."""
-    known = kind_of(document)
-    if known is None or known.paused is None:
+    shown = shown_of(document)
+    field = None if shown is None else shown.fields.get("paused")
+    if shown is None or field is None:
         raise ResourceError(f"{label} {'pausing' if is_paused else 'resuming'} is not supported")
-    path = known.paused.at(document)
+    path = field.at(document)
     if bool(get_path(document, *path)) == is_paused:
         raise ResourceError(f"{label} is {'already paused' if is_paused else 'not paused'}")
-    put(document, path, True if is_paused else known.resumed)
+    put(document, path, True if is_paused else shown.verbs.resumed)
 
 
 async def pause(session: Session) -> list[Error]:
@@ -123,10 +126,10 @@ class _Show:
 
 def restart_template(document: Document, *, label: str, at: str) -> None:
     """Change the template so that every pod is made anew. Raises ResourceError."""
-    known = kind_of(document)
-    if known is None or not known.restart:
+    shown = shown_of(document)
+    if shown is None or not shown.verbs.restart:
         raise ResourceError(f"{label} restarting is not supported")
-    if known.restart == "annotation":
+    if shown.verbs.restart == "annotation":
         if get_path(document, "spec", "paused"):
             raise ResourceError(f"{label} can't restart paused deployment (run rollout resume first)")
         put(
@@ -208,9 +211,9 @@ async def history(session: Session) -> list[Error]:
             body = history_table(revisions)
             show(info, f"\n{body}{_changes(revisions) if call.is_on('diff') else ''}")
             return
-        known = kind_of(info.document)
-        assert known is not None
-        text = "".join(described(one) for one in templates(chosen, known))
+        shown = shown_of(info.document)
+        assert shown is not None
+        text = "".join(described(one) for one in templates(chosen, shown))
         if call.is_on("diff"):
             text += _changes([one for one in revisions if one.number <= number][-2:])
         show(info, f"with revision #{number}\n{text}")
@@ -267,8 +270,8 @@ _PREVIOUSLY_APPLIED: Final = (
 
 def target_of(document: Document, revisions: list[Revision], number: int) -> Revision:
     """The revision that is rolled back to. Raises KubectlError."""
-    known = kind_of(document)
-    is_deployment = known is not None and known.history == "replicasets"
+    shown = shown_of(document)
+    is_deployment = shown is not None and shown.verbs.history == "replicasets"
     if number:
         found = of_number(revisions, number) if number > 0 else None
         if found is None:
@@ -305,9 +308,9 @@ def _template_of(spec: Mapping[str, Any]) -> Document:
     return template
 
 
-def undo_patch(document: Document, target: Revision, known: WorkloadKind) -> list[dict[str, Any]]:
+def undo_patch(document: Document, target: Revision, shown: Shown) -> list[dict[str, Any]]:
     """The JSON patch that restores a revision, whole; empty: it is there already."""
-    if known.history == "replicasets":
+    if shown.verbs.history == "replicasets":
         template = _template_of(target.content)
         if template == _template_of(document["spec"]):
             return []
@@ -319,7 +322,7 @@ def undo_patch(document: Document, target: Revision, known: WorkloadKind) -> lis
                 "value": _restored_annotations(document, target),
             },
         ]
-    if known.restored != ("spec", "template"):
+    if shown.verbs.restored != "spec.template":
         return [
             {"op": "add", "path": f"/spec/{field}", "value": value}
             if value is not None
@@ -362,8 +365,8 @@ async def undo(session: Session) -> list[Error]:
         done.add(key)
         if LAST_APPLIED in (info.document["metadata"].get("annotations") or {}):
             session.warn(_PREVIOUSLY_APPLIED.format(plural=info.resource.plural, name=info.name))
-        known = kind_of(info.document)
-        if known is None or not known.history:
+        shown = shown_of(info.document)
+        if shown is None or not shown.verbs.history:
             kind = info.document["kind"]
             raise KubectlError(
                 f'error retrieving rollbacker for "{kind}", no visitor method exists for'
@@ -372,10 +375,10 @@ async def undo(session: Session) -> list[Error]:
         revisions = await read_revisions(session, info)
         target = target_of(info.document, revisions, call.number("to-revision"))
         if dry_run == "client":
-            text = "".join(described(one) for one in templates(target, known))
-            show(info, text if known.history == "replicasets" else f"will roll back to {text}")
+            text = "".join(described(one) for one in templates(target, shown))
+            show(info, text if shown.verbs.history == "replicasets" else f"will roll back to {text}")
             return
-        operations = undo_patch(info.document, target, known)
+        operations = undo_patch(info.document, target, shown)
         if not operations:
             show(info, f"skipped rollback (current template already matches revision {target.number})")
             return

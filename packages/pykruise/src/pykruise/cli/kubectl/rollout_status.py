@@ -15,10 +15,11 @@ import orjson
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.kinds import KRUISE, group_of, kind_of
+from pykruise.cli.kubectl.kinds import group_of
 from pykruise.cli.kubectl.resources import Error, Info, find, reread
 from pykruise.cli.kubectl.session import Session
-from pykruise.cli.kubectl.statuses import Progress, status_of
+from pykruise.cli.kubectl.statuses import Status, needs_a_person, status_of
+from pykruise.kinds import GROUPS, shown_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError, GoneError, KubeError, NotFoundError, TransportError
 from pykruise.kube.ids import Key
@@ -72,7 +73,7 @@ async def status(session: Session) -> list[Error]:
 
 async def _follow(session: Session, info: Info, timeout_s: float | None) -> tuple[_Outcome, Error | None]:
     """Say its lines until it is done; what went wrong."""
-    progress = Progress("")
+    progress: Status | None = None
     error: Error | None = None
     try:
         async with asyncio.timeout(timeout_s) if timeout_s else nullcontext():
@@ -80,7 +81,7 @@ async def _follow(session: Session, info: Info, timeout_s: float | None) -> tupl
                 new = status_of(document, revision=session.call.number("revision"))
                 info = info.with_document(document)
                 text = await _line(session, info, new)
-                if new.line != progress.line and not session.call.text("output"):
+                if (progress is None or new.line != progress.line) and not session.call.text("output"):
                     session.say(text)
                 progress = new
                 if _is_enough(session, new) or not session.call.is_on("watch"):
@@ -89,23 +90,26 @@ async def _follow(session: Session, info: Info, timeout_s: float | None) -> tupl
         error = TimedOutError("timed out waiting for the condition")
     except (KubeError, CommandError) as failed:
         error = failed
+    is_enough = progress is not None and _is_enough(session, progress)
+    if error is None and progress is not None and not is_enough and progress.progress.phase.exit_code:
+        error = needs_a_person(info.document, progress)
     waits: tuple[dict[str, Any], ...] = ()
-    if not _is_enough(session, progress) and not isinstance(error, ApiError):
+    if not is_enough and not isinstance(error, ApiError):
         waits = await _say_why(session, info)
     outcome = _Outcome(
         kind=info.resource.kind,
         namespace=info.namespace,
         name=info.name,
-        done=error is None and _is_enough(session, progress),
-        message=progress.line,
+        done=error is None and is_enough,
+        message="" if progress is None else progress.line,
         error="" if error is None else str(error),
         waits=waits,
     )
     return outcome, error
 
 
-def _is_enough(session: Session, progress: Progress) -> bool:
-    return progress.is_done or (session.call.text("until") == "partition" and progress.at_partition)
+def _is_enough(session: Session, status: Status) -> bool:
+    return status.is_done or (session.call.text("until") == "partition" and status.at_partition)
 
 
 async def _documents(session: Session, info: Info) -> AsyncIterator[Document]:
@@ -143,18 +147,15 @@ async def changes_of(session: Session, info: Info) -> AsyncIterator[Document]:
         yield document
 
 
-async def _line(session: Session, info: Info, progress: Progress) -> str:
+async def _line(session: Session, info: Info, progress: Status) -> str:
     """The line, with the updated pods where `--detail` asks for them."""
-    if not session.call.is_on("detail") or info.resource.kind != "CloneSet":
+    shown = shown_of(info.document)
+    if not session.call.is_on("detail") or shown is None or not shown.templates:
         return progress.line
-    from pykruise.cli.kubectl.pods import is_ready, pods_of
+    from pykruise.cli.kubectl.pods import is_ready, pods_of, revision_of
 
-    revision = (info.document.get("status") or {}).get("updateRevision", "")
-    updated = [
-        pod
-        for pod in await pods_of(session, info)
-        if revision and (pod["metadata"].get("labels") or {}).get("controller-revision-hash") == revision
-    ]
+    revision = str((info.document.get("status") or {}).get("updateRevision") or "").rpartition("-")[2]
+    updated = [pod for pod in await pods_of(session, info) if revision and revision_of(pod) == revision]
     ready = [pod["metadata"]["name"] for pod in updated if is_ready(pod)]
     unready = [pod["metadata"]["name"] for pod in updated if not is_ready(pod)]
     return (
@@ -165,7 +166,7 @@ async def _line(session: Session, info: Info, progress: Progress) -> str:
 
 async def _say_why(session: Session, info: Info) -> tuple[dict[str, Any], ...]:
     """What `explain` says of it, for kinds of ours; nothing where even that cannot be read."""
-    if group_of(info.document) != KRUISE or kind_of(info.document) is None:
+    if group_of(info.document) not in GROUPS or shown_of(info.document) is None:
         return ()
     from pykruise.cli.explain import explained
     from pykruise.cli.insight.explaining import waits_lines

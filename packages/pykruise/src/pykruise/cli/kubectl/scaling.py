@@ -12,11 +12,12 @@ import orjson
 
 from pykruise.cli.kubectl.changing import change
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.kinds import group_of, kind_of, templates_of
+from pykruise.cli.kubectl.kinds import group_of, templates_of
 from pykruise.cli.kubectl.printing import printer_of
 from pykruise.cli.kubectl.resources import Error, Info, find
 from pykruise.cli.kubectl.rollout import each
 from pykruise.cli.kubectl.session import Session, dry_run_of
+from pykruise.kinds import shown_of
 from pykruise.kube.documents import LAST_APPLIED, Document
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.types import PatchType
@@ -134,14 +135,14 @@ async def scale_down(session: Session) -> list[Error]:
     names = victims_of(",".join(call.listed("pods")))
     found = await find(session, call.arguments)
     info = found.one()
-    known = kind_of(info.document)
-    if known is None or not known.victims:
+    shown = shown_of(info.document)
+    if shown is None or not shown.verbs.victims:
         raise KubectlError(f"{info.label} scaling down with chosen pods is not supported")
     uid = info.document["metadata"].get("uid")
     check_victims(names, [one for one in await pods_of(session, info) if uid in owners_of(one)], info)
     dry_run = dry_run_of(call, session.warn)
     printer = printer_of(call, dry_run=dry_run)
-    by_list = known.victims == "podsToDelete"
+    by_list = shown.verbs.victims == "podsToDelete"
     if not by_list:
         names = await _marked(session, info, names, dry_run)
     changed = await change(
@@ -413,8 +414,8 @@ async def expose(session: Session) -> list[Error]:
     given = {name: call.text(name) for name in _EXPOSE_FLAGS if call.text(name)}
 
     async def do(info: Info) -> None:
-        known = kind_of(info.document)
-        if known is None or not known.exposes:
+        kind = shown_of(info.document)
+        if kind is None or not kind.verbs.exposes:
             group = group_of(info.document)
             raise KubectlError(f"cannot expose a {info.document.get('kind')}{f'.{group}' if group else ''}")
         made = service_for(info.document, given)

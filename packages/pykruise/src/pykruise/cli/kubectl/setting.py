@@ -12,16 +12,18 @@ from typing import Any, Final
 
 from pykruise.cli.kubectl.changing import change
 from pykruise.cli.kubectl.errors import KubectlError, SeveralErrors, UsageError
-from pykruise.cli.kubectl.kinds import WorkloadKind, kind_of, pod_specs_of
+from pykruise.cli.kubectl.kinds import pod_specs_of
 from pykruise.cli.kubectl.printing import printer_of
 from pykruise.cli.kubectl.resources import Error, Info, find
 from pykruise.cli.kubectl.revisions import CHANGE_CAUSE
 from pykruise.cli.kubectl.rollout import put
 from pykruise.cli.kubectl.session import Session, dry_run_of
+from pykruise.kinds import shown_of
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import KubeError
 from pykruise.kube.go_text import quoted
 from pykruise.kube.quantities import format_quantity
+from pykruise.plans.shown import Verbs
 
 MANAGER: Final = "kubectl-set"
 
@@ -300,12 +302,12 @@ async def subject(session: Session) -> list[Error]:
 _is_count = re.compile(r"[0-9]+").fullmatch
 _is_share = re.compile(r"(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%").fullmatch
 
-_FIELDS: Final[Mapping[str, tuple[str, str]]] = {
-    "partition": ("partition", "partition"),
-    "maxunavailable": ("max_unavailable", "maxUnavailable"),
-    "maxsurge": ("max_surge", "maxSurge"),
+_FIELDS: Final[Mapping[str, str]] = {
+    "partition": "partition",
+    "maxunavailable": "maxUnavailable",
+    "maxsurge": "maxSurge",
 }
-"""By the command's word: the attribute of WorkloadKind, and the field's name."""
+"""By the command's word: the field's name (Shown.fields)."""
 
 
 def read_amount(text: str, what: str) -> int | str:
@@ -321,13 +323,13 @@ def read_amount(text: str, what: str) -> int | str:
 
 async def amount(session: Session) -> list[Error]:
     """`set partition|maxunavailable|maxsurge KIND/NAME VALUE`."""
-    attribute, name = _FIELDS[session.command.split()[-1]]
+    name = _FIELDS[session.command.split()[-1]]
     infos, text = await _objects_and_value(session, name)
     value = read_amount(text, name)
 
     def mutate(info: Info, document: Document) -> None:
-        known = kind_of(document)
-        field = getattr(known, attribute, None)
+        shown = shown_of(document)
+        field = None if shown is None else shown.fields.get(name)
         if field is None:
             raise KubectlError(f"{info.label} has no {name}")
         put(document, field.at(document), value)
@@ -335,10 +337,10 @@ async def amount(session: Session) -> list[Error]:
     return await apply(session, infos, mutate, operation=f"{name} updated")
 
 
-def set_strategy(document: Document, known: WorkloadKind, value: str) -> None:
+def set_strategy(document: Document, verbs: Verbs, value: str) -> None:
     """How pods are updated: `InPlaceIfPossible`, `OnDelete`, …"""
-    assert known.strategy is not None
-    path = known.strategy.at(document)
+    assert verbs.strategy is not None
+    path = verbs.strategy.at(document)
     if path[-1] == "type":
         put(document, path, value)
         if value == "Recreate":
@@ -355,15 +357,15 @@ async def update_strategy(session: Session) -> list[Error]:
     infos, text = await _objects_and_value(session, "strategy")
 
     def mutate(info: Info, document: Document) -> None:
-        known = kind_of(document)
-        if known is None or known.strategy is None:
+        shown = shown_of(document)
+        if shown is None or shown.verbs.strategy is None:
             raise KubectlError(f"{info.label} has no update strategy")
-        value = next((one for one in known.strategies if one.lower() == text.lower()), "")
+        value = next((one for one in shown.verbs.strategies if one.lower() == text.lower()), "")
         if not value:
             raise KubectlError(
-                f"{quoted(text)} is no update strategy of {info.label}: {', '.join(known.strategies)}"
+                f"{quoted(text)} is no update strategy of {info.label}: {', '.join(shown.verbs.strategies)}"
             )
-        set_strategy(document, known, value)
+        set_strategy(document, shown.verbs, value)
 
     return await apply(session, infos, mutate, operation="update strategy updated")
 

@@ -9,13 +9,13 @@ output that no person reads have no colours and no redraws: then only what chang
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.kinds import KINDS, ROLLOUTS, group_of, kind_of
+from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of
 from pykruise.cli.kubectl.pods import age, pods_of, ready_count, restarts_of, revision_of, state_of
 from pykruise.cli.kubectl.resources import Error, Info, asked_for, get, reread
 from pykruise.cli.kubectl.revisions import Revision, read_revisions
@@ -23,6 +23,7 @@ from pykruise.cli.kubectl.rollout_status import TimedOutError
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
 from pykruise.cli.kubectl.watching import Watched, changes
+from pykruise.kinds import all_shown, shown_of
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
@@ -237,12 +238,12 @@ async def show_tree(session: Session, arguments: Sequence[str]) -> list[Error]:
 def _watched(info: Info) -> Iterator[Watched]:
     """What the tree is made of: the workload, its revisions and its pods."""
     yield Watched(resource=info.resource, namespace=info.namespace, name=info.name)
-    known, selector = kind_of(info.document), get_path(info.document, "spec", "selector")
+    shown, selector = shown_of(info.document), get_path(info.document, "spec", "selector")
     if selector is None:
         return
     labels = format_label_selector(selector)
-    if known is not None and known.history:
-        resource = REPLICA_SETS if known.history == "replicasets" else CONTROLLER_REVISIONS
+    if shown is not None and shown.verbs.history:
+        resource = REPLICA_SETS if shown.verbs.history == "replicasets" else CONTROLLER_REVISIONS
         yield Watched(resource=resource, namespace=info.namespace, labels=labels)
     yield Watched(resource=PODS, namespace=info.namespace, labels=labels)
 
@@ -269,8 +270,9 @@ async def _trees(session: Session, info: Info, changed: asyncio.Event) -> AsyncI
 
 async def _around(session: Session, info: Info) -> tuple[Sequence[Revision], list[Document]]:
     """Its revisions and pods."""
-    known = kind_of(info.document)
-    revisions = await read_revisions(session, info) if known is not None and known.history else []
+    shown = shown_of(info.document)
+    has_history = shown is not None and bool(shown.verbs.history)
+    revisions = await read_revisions(session, info) if has_history else []
     return revisions, await pods_of(session, info)
 
 
@@ -289,16 +291,16 @@ async def _by_name(session: Session, name: str) -> Info:
     """The one workload of this name; a Rollout goes first."""
     mapper = await session.mapper()
     found: list[Info] = []
-    for group, kind in [(ROLLOUTS, "Rollout"), *KINDS]:
-        served = mapper.in_group(group, kind)
-        known: Any = KINDS.get((group, kind))
-        if served is None or (not known.history and kind != "Rollout") or not served.resource.namespaced:
+    known = [one for one in all_shown() if one.verbs.history or one.group == ROLLOUTS]
+    for shown in sorted(known, key=lambda one: one.group != ROLLOUTS):
+        served = mapper.in_group(shown.group, shown.kind)
+        if served is None or not served.resource.namespaced:
             continue
         try:
             info = await get(session, served, name)
         except (NotFoundError, KubeError):
             continue
-        if kind == "Rollout":
+        if shown.group == ROLLOUTS:
             return await _workload(session, info)
         found.append(info)
     if not found:

@@ -53,7 +53,6 @@ def _schedule(snapshot: Snapshot) -> Schedule | None:
 
 INSIGHT: Final = ClockInsight(
     names=frozenset({"acj"}),
-    fields={"schedule": ("spec", "schedule"), "paused": ("spec", "paused")},
     containers=(),
     headline=headline_of,
     has_observed_generation=False,

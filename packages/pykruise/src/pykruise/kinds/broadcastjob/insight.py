@@ -29,7 +29,6 @@ def waits_s(spec: Mapping[str, Any]) -> float:
 
 INSIGHT: Final = JobInsight(
     names=frozenset({"bcj"}),
-    fields={"parallelism": ("spec", "parallelism"), "paused": ("spec", "paused")},
     headline=headline_of,
     has_observed_generation=False,
     waits_s=waits_s,

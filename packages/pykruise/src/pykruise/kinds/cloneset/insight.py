@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.kinds.cloneset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import ROLLING_UPDATE, Counts, WorkloadInsight, strategy_by_policy
+from pykruise.plans.insight import Counts, WorkloadInsight, strategy_by_policy
 from pykruise.runtime.plan import Plan
 
 __all__ = ["INSIGHT"]
@@ -30,11 +30,4 @@ INSIGHT: Final = WorkloadInsight(
     strategy=strategy_by_policy(read_spec, min_ready_s=lambda spec: spec.min_ready_seconds),
     counts=counts_of,
     asks_budgets=lambda settings: settings.asks_budgets,
-    fields={
-        "replicas": ("spec", "replicas"),
-        "partition": (*ROLLING_UPDATE, "partition"),
-        "maxUnavailable": (*ROLLING_UPDATE, "maxUnavailable"),
-        "maxSurge": (*ROLLING_UPDATE, "maxSurge"),
-        "paused": (*ROLLING_UPDATE, "paused"),
-    },
 )

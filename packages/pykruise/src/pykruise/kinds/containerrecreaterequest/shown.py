@@ -3,9 +3,12 @@
 a document ──▶ SHOWN.progress_of() (plans/progress.py)
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from pykruise.plans.progress import Counts, Is, Items, Phase, Positive, Rules, When
+from pykruise.kube.documents import get_path
+from pykruise.kube.go_text import quoted
+from pykruise.plans.progress import Counts, Is, Items, Phase, Positive, Progress, Rules, When
 from pykruise.plans.shown import Cell, Shown
 
 __all__ = ["SHOWN"]
@@ -13,6 +16,20 @@ __all__ = ["SHOWN"]
 _STATES: Final = "status.containerRecreateStates"
 _FAILED: Final = Items(_STATES, "phase", "Failed")
 _SUCCEEDED: Final = Items(_STATES, "phase", "Succeeded")
+
+
+def _line(document: Mapping[str, Any], progress: Progress) -> str:
+    name = f"containerrecreaterequest {quoted(document['metadata']['name'])}"
+    if progress.phase is Phase.FAILED:
+        states = get_path(document, "status", "containerRecreateStates", default=())
+        bad = [one for one in states if one.get("phase") == "Failed"]
+        words = "; ".join(f"{one.get('name')}: {one.get('message') or 'failed'}" for one in bad)
+        return words or progress.details or "the request failed"
+    counts = f"{progress.succeeded} of {progress.wanted} containers are recreated"
+    return (
+        f"{name} complete: {counts}" if progress.is_done else f"Waiting for {name} to complete: {counts}..."
+    )
+
 
 SHOWN: Final = Shown(
     kind="ContainerRecreateRequest",
@@ -34,6 +51,7 @@ SHOWN: Final = Shown(
         ),
         details="{status.message}",
     ),
+    line=_line,
     columns=(
         Cell("PHASE", "status.phase", "Pending"),
         Cell("COMPLETED", _SUCCEEDED),

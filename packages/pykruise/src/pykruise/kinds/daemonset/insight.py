@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykruise.kinds.daemonset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import ROLLING_UPDATE, Counts, WorkloadInsight, strategy_by_policy
+from pykruise.plans.insight import Counts, WorkloadInsight, strategy_by_policy
 from pykruise.pods.reasons import Code
 from pykruise.runtime.plan import Plan
 
@@ -38,10 +38,4 @@ INSIGHT: Final = WorkloadInsight(
         recreates_because="rollingUpdateType is Standard",
     ),
     counts=counts_of,
-    fields={
-        "partition": (*ROLLING_UPDATE, "partition"),
-        "maxUnavailable": (*ROLLING_UPDATE, "maxUnavailable"),
-        "maxSurge": (*ROLLING_UPDATE, "maxSurge"),
-        "paused": (*ROLLING_UPDATE, "paused"),
-    },
 )

@@ -112,7 +112,6 @@ KIND = Kind(
     ),
     insight=Insight(
         names=frozenset({"ejob"}),
-        fields={"parallelism": ("spec", "parallelism"), "paused": ("spec", "paused")},
         containers=("spec", "template", "ephemeralContainers"),
         headline=_headline,
         has_observed_generation=False,

@@ -19,7 +19,6 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 
 INSIGHT: Final = Insight(
-    fields={"parallelism": ("spec", "parallelism")},
     containers=(),
     headline=headline_of,
     has_observed_generation=False,

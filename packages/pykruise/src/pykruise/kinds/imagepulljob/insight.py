@@ -23,7 +23,6 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 
 INSIGHT: Final = Insight(
-    fields={"parallelism": ("spec", "parallelism"), "image": ("spec", "image")},
     containers=(),
     headline=headline_of,
     everywhere=(SECRET_VIEWS,),

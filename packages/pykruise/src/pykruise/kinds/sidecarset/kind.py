@@ -121,11 +121,6 @@ KIND = Kind(
         on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),
     ),
     insight=Insight(
-        fields={
-            "partition": ("spec", "updateStrategy", "partition"),
-            "maxUnavailable": ("spec", "updateStrategy", "maxUnavailable"),
-            "paused": ("spec", "updateStrategy", "paused"),
-        },
         containers=("spec", "containers"),
     ),
     shown=SHOWN,

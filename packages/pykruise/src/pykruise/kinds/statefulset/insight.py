@@ -9,7 +9,7 @@ from typing import Any, Final
 from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kube.documents import Document
-from pykruise.plans.insight import ROLLING_UPDATE, Counts, WorkloadInsight, strategy_by_policy
+from pykruise.plans.insight import Counts, WorkloadInsight, strategy_by_policy
 from pykruise.pods.ordinals import split_name
 from pykruise.runtime.plan import Plan
 
@@ -45,10 +45,4 @@ INSIGHT: Final = WorkloadInsight(
     strategy=strategy_by_policy(read_spec, min_ready_s=lambda spec: limits_of(spec)[0].min_ready_seconds),
     counts=counts_of,
     has_claim=has_claim,
-    fields={
-        "replicas": ("spec", "replicas"),
-        "partition": (*ROLLING_UPDATE, "partition"),
-        "maxUnavailable": (*ROLLING_UPDATE, "maxUnavailable"),
-        "paused": (*ROLLING_UPDATE, "paused"),
-    },
 )

@@ -25,7 +25,6 @@ def headline_of(status: Mapping[str, Any]) -> str:
 
 INSIGHT: Final = Insight(
     names=frozenset({"ud"}),
-    fields={"replicas": ("spec", "replicas")},
     containers=(),
     headline=headline_of,
 )
