@@ -95,11 +95,11 @@ def test_a_rollout_is_seen_as_it_goes_without_loading_the_page_again(
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=4, updateStrategy=rolling(maxUnavailable=1)))
     browser.until(lambda: "4 of 4 updated, 4 ready" in row_of(browser, "shop"))
     hand.patch(CLONE_SETS, namespace, "shop", UNSCHEDULABLE)
-    browser.until(lambda: "Unschedulable" in row_of(browser, "shop") and "stuck" in row_of(browser, "shop"))
+    browser.until(lambda: "Unschedulable" in row_of(browser, "shop") and "Degraded" in row_of(browser, "shop"))
     browser.until(lambda: "1 need action" in browser.text())
     hand.patch(CLONE_SETS, namespace, "shop", ANYWHERE)
     browser.until(
-        lambda: "done" in row_of(browser, "shop") and "4 of 4 updated, 4 ready" in row_of(browser, "shop")
+        lambda: "Healthy" in row_of(browser, "shop") and "4 of 4 updated, 4 ready" in row_of(browser, "shop")
     )
     hand.delete(CLONE_SETS, namespace, "shop")
     browser.until(lambda: not row_of(browser, "shop"))
@@ -157,7 +157,7 @@ def test_a_job_is_seen_until_it_is_done(browser: Browser, served: Served, hand: 
     job["metadata"] = {"name": "tune"}
     hand.create(BROADCAST_JOBS, namespace, job)
     browser.until(lambda: "/ tune" in browser.text())
-    browser.until(lambda: "done" in row_of(browser, "tune"))
+    browser.until(lambda: "Completed" in row_of(browser, "tune"))
     browser.until(lambda: browser.all("table"))
     hand.delete(BROADCAST_JOBS, namespace, "tune")
     browser.until(lambda: not row_of(browser, "tune"))
@@ -222,7 +222,7 @@ def test_a_button_does_what_its_command_says(
     browser.until_says(f"kubectl kruise rollout pause clonesets.apps.kruise.io/shop -n {namespace}")
     browser.until(lambda: browser.all("#commands form"))
     next(one for one in browser.all("#commands button") if one.text == "Pause").click()
-    browser.until_says("paused", "rollout resume")
+    browser.until_says("Paused", "rollout resume")
     assert (
         hand.get(CLONE_SETS, namespace, "shop")["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
     )
@@ -311,7 +311,7 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     link = next(one for one in browser.all("tbody a") if one.text == "second")
     browser.run("arguments[0].focus()", link)
     hand.patch(CLONE_SETS, namespace, "second", UNSCHEDULABLE)
-    browser.until(lambda: "second" in browser.texts("tbody tr")[0] and "stuck" in row_of(browser, "second"))
+    browser.until(lambda: "second" in browser.texts("tbody tr")[0] and "Degraded" in row_of(browser, "second"))
     assert browser.driver.switch_to.active_element.text == "second"
     browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
     browser.until_says(f"CloneSet {namespace}/second")

@@ -23,7 +23,13 @@ def cloneset(
     *, conditions: list[dict[str, Any]] | None = None, strategy: dict[str, Any] | None = None, **status: Any
 ) -> dict[str, Any]:
     """Of ten pods, all updated and ready unless `status` says otherwise."""
-    done = {"replicas": 10, "updatedReplicas": 10, "updatedReadyReplicas": 10, "readyReplicas": 10}
+    done = {
+        name: 10
+        for name in (
+            *("replicas", "updatedReplicas", "updatedReadyReplicas"),
+            *("readyReplicas", "availableReplicas"),
+        )
+    }
     return {
         "apiVersion": CLONE_SETS.api_version,
         "kind": "CloneSet",
@@ -55,7 +61,7 @@ def waiting(reason: str, message: str = "…") -> dict[str, Any]:
 
 def test_a_rollout_that_is_over_is_still() -> None:
     row = rollout_row(CLONE_SETS, cloneset())
-    assert (row.state, row.word, row.desired, row.updated, row.ready) == ("still", "done", 10, 10, 10)
+    assert (row.state, row.phase, row.desired, row.updated, row.ready) == ("still", "Healthy", 10, 10, 10)
     assert row.id == "clonesets.apps.kruise.io/shop/web"
     assert row.images == ("shop:2",)
     assert row.since == "2026-01-01T00:00:00Z"
@@ -63,7 +69,7 @@ def test_a_rollout_that_is_over_is_still() -> None:
 
 def test_one_that_goes_on_by_itself_moves_and_says_how_far_it_is() -> None:
     row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=4, updatedReadyReplicas=3))
-    assert (row.state, row.word) == ("moves", "moving")
+    assert (row.state, row.phase) == ("moves", "Progressing")
     assert row.line.startswith("Waiting for partitioned roll out to finish: 4 out of 10")
 
 
@@ -81,25 +87,24 @@ def test_a_stalled_rollout_needs_action_also_where_another_manager_wrote_it() ->
 
 def test_waiting_for_a_turn_is_a_movement() -> None:
     row = rollout_row(CLONE_SETS, cloneset(updatedReplicas=2, conditions=[waiting("Turn")]))
-    assert (row.state, row.word) == ("moves", "waiting")
+    assert (row.state, row.phase) == ("moves", "Progressing")
 
 
-@pytest.mark.parametrize(
-    ("strategy", "word", "kept"), [({"paused": True}, "paused", 0), ({"partition": "50%"}, "partition", 5)]
-)
-def test_what_is_held_on_purpose_is_still(strategy: dict[str, Any], word: str, kept: int) -> None:
+@pytest.mark.parametrize(("strategy", "kept"), [({"paused": True}, 0), ({"partition": "50%"}, 5)])
+def test_what_is_held_on_purpose_is_still(strategy: dict[str, Any], kept: int) -> None:
     held = cloneset(strategy=strategy, updatedReplicas=5, updatedReadyReplicas=5)
-    held["status"]["readyReplicas"] = 10 if word == "paused" else 9
     row = rollout_row(CLONE_SETS, held)
-    assert (row.state, row.kept) == ("still", kept)
-    assert row.word == word
+    assert (row.state, row.phase, row.kept) == ("still", "Paused", kept)
+    # and while pods of it do not serve, it moves
+    held["status"]["availableReplicas"] = 9
+    assert rollout_row(CLONE_SETS, held).phase == "Progressing"
 
 
 def test_a_rollout_that_is_complete_up_to_its_partition_says_so() -> None:
     held = cloneset(strategy={"partition": 5}, updatedReplicas=5, updatedReadyReplicas=5)
-    assert (rollout_row(CLONE_SETS, held).state, rollout_row(CLONE_SETS, held).word) == ("still", "partition")
+    assert (rollout_row(CLONE_SETS, held).state, rollout_row(CLONE_SETS, held).phase) == ("still", "Paused")
     over = cloneset(strategy={"partition": 5})
-    assert rollout_row(CLONE_SETS, over).word == "done"
+    assert rollout_row(CLONE_SETS, over).phase == "Healthy"
 
 
 def test_the_older_image_is_that_of_the_revision_that_pods_come_from() -> None:
@@ -265,7 +270,8 @@ def test_a_schedule_counts_what_it_runs() -> None:
 
 def test_a_node_shows_each_image_with_its_phase() -> None:
     spec = {"images": {"nginx": {"tags": [{"tag": "1"}, {"tag": "2"}]}}}
-    status = {"imageStatuses": {"nginx": {"tags": [{"tag": "1", "phase": "Pulling", "progress": 30}]}}}
+    tags = [{"tag": "1", "phase": "Pulling", "progress": 30}]
+    status = {"desired": 2, "pulling": 1, "imageStatuses": {"nginx": {"tags": tags}}}
     row = job("NodeImage", spec, status)
     assert [(one.image, one.phase, one.progress) for one in row.images] == [
         ("nginx:1", "Pulling", 30),

@@ -16,13 +16,15 @@ import msgspec
 from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.entry import run_async
 from pykruise.cli.kubectl.flags import Call
-from pykruise.cli.kubectl.kinds import WorkloadKind, kind_of, pod_specs_of
+from pykruise.cli.kubectl.kinds import pod_specs_of
 from pykruise.cli.kubectl.session import Reached, Surroundings
 from pykruise.dashboard.access import post
+from pykruise.kinds import shown_of
 from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 from pykruise.kube.transport import Transport, WrappedTransport
+from pykruise.plans.shown import Shown
 
 __all__ = ["Action", "actions_of", "argv_of", "done", "may_do"]
 
@@ -54,8 +56,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
     """All that `kubectl kruise` can do to it, in the order in which they are shown."""
-    known = kind_of(document)
-    if known is None:
+    shown = shown_of(document)
+    if shown is None:
         return ()
     meta = document["metadata"]
     target = f"{resource}/{meta['name']}"
@@ -73,15 +75,15 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
         )
 
     found: list[Action] = []
-    if known.paused is not None:
-        is_paused = bool(get_path(document, *known.paused.at(document)))
+    if (paused := shown.fields.get("paused")) is not None:
+        is_paused = bool(paused.value(document))
         verb = "resume" if is_paused else "pause"
         found.append(action(verb, verb.capitalize(), "rollout", verb, target))
     if get_path(document, "status", "canaryStatus", "currentStepState") == "StepPaused":
         found.append(action("approve", "Approve the step", "rollout", "approve", target))
-    if known.restart:
+    if shown.verbs.restart:
         found.append(action("restart", "Restart", "rollout", "restart", target))
-    if known.history:
+    if shown.verbs.history:
         number = Field(name="revision", label="Revision (0: the one before)", value="0")
         found.append(
             action(
@@ -101,7 +103,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
             "{value}",
             fields=[Field(name="value", label=title, value=value)],
         )
-        for name, title, value in _amounts(known, document)
+        for name, title, value in _amounts(shown, document)
     ]
     found += [
         action(
@@ -131,16 +133,19 @@ def _containers(document: Document) -> list[tuple[str, str]]:
     return list(found.items())[:_MOST_CONTAINERS]
 
 
-def _amounts(known: WorkloadKind, document: Document) -> list[tuple[str, str, str]]:
-    named = (
-        ("partition", "Partition", known.partition, "0"),
-        ("maxunavailable", "maxUnavailable", known.max_unavailable, "1"),
-        ("maxsurge", "maxSurge", known.max_surge, "0"),
-    )
+_AMOUNTS: Final = (
+    ("Partition", "partition", "0"),
+    ("maxUnavailable", "maxUnavailable", "1"),
+    ("maxSurge", "maxSurge", "0"),
+)
+"""Title, name of the field, and what counts where nothing is said."""
+
+
+def _amounts(shown: Shown, document: Document) -> list[tuple[str, str, str]]:
     return [
-        (name, title, str(default if (now := get_path(document, *field.at(document))) is None else now))
-        for name, title, field, default in named
-        if field is not None
+        (name.lower(), title, str(default if (now := field.value(document)) is None else now))
+        for title, name, default in _AMOUNTS
+        if (field := shown.fields.get(name)) is not None
     ]
 
 

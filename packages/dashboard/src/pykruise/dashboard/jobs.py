@@ -1,6 +1,6 @@
 """A row of the page of jobs and images: what runs to its end, what is pulled where.
 
-document ──▶ job_row() ──▶ JobRow: BroadcastJob, AdvancedCronJob, image jobs, recreations, EphemeralJob; NodeImage
+document ──▶ job_row() ──▶ JobRow: jobs, schedules, and nodes with their images
 
 Pure. The line is the headline of `explain`.
 """
@@ -10,22 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.dashboard.rollouts import row_id
-from pykruise.kinds import named
+from pykruise.dashboard.rollouts import resources_on, row_id, state_of
+from pykruise.kinds import named, shown_as
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 
 __all__ = ["ImageState", "JobRow", "headline_of", "job_resources", "job_row"]
 
-_KINDS: Final = (
-    "BroadcastJob",
-    "AdvancedCronJob",
-    "ImagePullJob",
-    "ImageListPullJob",
-    "ContainerRecreateRequest",
-    "EphemeralJob",
-    "NodeImage",
-)
 MOST_IMAGES: Final = 200
 MOST_WORDS: Final = 500
 
@@ -50,6 +41,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: str
     """person (something failed), moves or still."""
     phase: str = ""
+    """As in a RolloutRow."""
     line: str = ""
     desired: int = 0
     active: int = 0
@@ -58,51 +50,42 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     begun: str = ""
     ended: str = ""
     schedule: str = ""
+    is_node: bool = False
+    """Whether it keeps the images of a node."""
     images: tuple[ImageState, ...] = ()
 
 
 def job_resources() -> tuple[Resource, ...]:
     """What stands on the page."""
-    return tuple(named(kind).resource for kind in _KINDS)
+    return resources_on("jobs")
 
 
 def job_row(resource: Resource, document: Document) -> JobRow:
     """The row of an object of one of these kinds."""
     meta, spec = document["metadata"], document.get("spec") or {}
     status = document.get("status") or {}
-    images = tuple(_images(spec, status))[:MOST_IMAGES] if resource.kind == "NodeImage" else ()
-    failed = _number(status, "failed") + len(status.get("failedImageStatuses") or ())
-    ended = status.get("completionTime") or ""
-    active = status.get("active")
-    is_moving = bool(not ended and (active or _number(status, "pulling"))) or any(
-        one.phase in ("Pulling", "Waiting") for one in images
-    )
+    shown = shown_as(resource.group, resource.kind)
+    assert shown is not None, f"{resource.kind} does not show itself"
+    progress = shown.progress_of(document)
+    begun = status.get("startTime") or status.get("lastScheduleTime") or meta.get("creationTimestamp")
     return JobRow(
         id=row_id(resource, meta.get("namespace", ""), meta["name"]),
         resource=str(resource),
         kind=resource.kind,
         namespace=meta.get("namespace", ""),
         name=meta["name"],
-        state="person" if failed else "moves" if is_moving or _is_begun(resource, status) else "still",
-        phase=str(status.get("phase") or ("completed" if ended else "")),
+        state=state_of(progress.phase),
+        phase=progress.phase,
         line=headline_of(resource, status),
-        desired=_number(status, "desired") or _number(status, "matches"),
-        active=len(active) if isinstance(active, list) else _number(status, "active", "pulling", "running"),
-        succeeded=_number(status, "succeeded", "completed"),
-        failed=failed,
-        begun=str(
-            status.get("startTime") or status.get("lastScheduleTime") or meta.get("creationTimestamp") or ""
-        ),
-        ended=str(ended),
+        desired=progress.wanted,
+        active=progress.active,
+        succeeded=progress.succeeded,
+        failed=progress.failed,
+        begun=str(begun or ""),
+        ended=str(status.get("completionTime") or ""),
         schedule=str(spec.get("schedule") or "")[:MOST_WORDS],
-        images=images,
-    )
-
-
-def _is_begun(resource: Resource, status: Mapping[str, Any]) -> bool:
-    """Whether it has no end yet that its kind will have."""
-    return resource.kind in ("ImagePullJob", "ImageListPullJob", "BroadcastJob") and not status.get(
-        "completionTime"
+        is_node=bool(shown.images),
+        images=tuple(_images(spec, status))[:MOST_IMAGES] if shown.images else (),
     )
 
 

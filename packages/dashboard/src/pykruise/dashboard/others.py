@@ -1,4 +1,4 @@
-"""A row of the page of other objects: kinds that have neither a rollout nor an end, such as WorkloadSpread.
+"""A row of the page of other objects: kinds that have neither a rollout nor an end.
 
 document ──▶ other_row() ──▶ OtherRow
 
@@ -8,9 +8,9 @@ shows.
 
 import msgspec
 
-from pykruise.dashboard.jobs import MOST_WORDS, headline_of, job_resources
-from pykruise.dashboard.rollouts import rollout_resources, row_id
-from pykruise.kinds import kinds, named
+from pykruise.dashboard.jobs import MOST_WORDS, headline_of
+from pykruise.dashboard.rollouts import resources_on, row_id, state_of
+from pykruise.kinds import named, shown_as
 from pykruise.kube.crds import Column
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
@@ -26,26 +26,34 @@ class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str
     namespace: str
     name: str
+    state: str
+    """person, moves or still."""
+    phase: str
+    """As in a RolloutRow."""
     line: str = ""
     since: str = ""
     """Since when it is there. RFC 3339."""
 
 
 def other_resources() -> tuple[Resource, ...]:
-    """Kinds of ours that no other list shows."""
-    listed = {*rollout_resources(), *job_resources()}
-    return tuple(one.resource for one in kinds() if one.versions and one.resource not in listed)
+    """Kinds that no other list shows."""
+    return resources_on("others")
 
 
 def other_row(resource: Resource, document: Document) -> OtherRow:
     """The row of an object of one of these kinds."""
     meta = document["metadata"]
+    shown = shown_as(resource.group, resource.kind)
+    assert shown is not None, f"{resource.kind} does not show itself"
+    phase = shown.progress_of(document).phase
     return OtherRow(
         id=row_id(resource, meta.get("namespace", ""), meta["name"]),
         resource=str(resource),
         kind=resource.kind,
         namespace=meta.get("namespace", ""),
         name=meta["name"],
+        state=state_of(phase),
+        phase=phase,
         line=headline_of(resource, document.get("status") or {}) or _columns(resource, document),
         since=str(meta.get("creationTimestamp") or ""),
     )

@@ -7,7 +7,8 @@ stream?page=health ──▶ one HealthPage for each session: asked with its own
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -17,7 +18,6 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.gates import manager_settings
-from pykruise.cli.kubectl.kinds import kind_of
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision, revisions_in
 from pykruise.dashboard.actions import actions_of, argv_of, done, may_do
@@ -25,7 +25,7 @@ from pykruise.dashboard.aside import run_aside
 from pykruise.dashboard.board import Board, Row
 from pykruise.dashboard.feeds import Feeds
 from pykruise.dashboard.health import health_rows
-from pykruise.dashboard.objects import ObjectView
+from pykruise.dashboard.objects import ObjectView, watched_resources
 from pykruise.dashboard.server import Opened
 from pykruise.dashboard.sessions import Session
 from pykruise.dashboard.what_if import sets_of, what_if
@@ -40,7 +40,7 @@ from pykruise.dashboard.workload import (
     nodes_part,
     pods_part,
 )
-from pykruise.kinds import find
+from pykruise.kinds import find, kinds, shown_as, shown_of
 from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
@@ -51,10 +51,8 @@ from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     DEPLOYMENTS,
     EVENTS,
-    JOBS,
     PODS,
     REPLICA_SETS,
-    STATEFUL_SETS,
     Resource,
 )
 from pykruise.kube.selectors import SelectorError, selector_from
@@ -209,6 +207,7 @@ class _WorkloadPage:
     def __init__(self, around: Around, resource: Resource, key: Key) -> None:
         self._around = around
         self._resource = resource
+        self._shown = shown_as(resource.group, resource.kind)
         self._key = key
         self._touched = asyncio.Event()
         self.board = Board()
@@ -269,7 +268,7 @@ class _WorkloadPage:
         revisions = self._revisions(document) if has_history(document) else []
         current = self._around.feeds.revision_before(self._resource, document)
         pods = self._pods(view, document)
-        images = self._node_images() if self._resource.kind == "ImagePullJob" else ()
+        images = self._node_images() if self._shown is not None and self._shown.pulls else ()
 
         async def look(client: Client) -> list[Part]:
             found = [head(self._resource, document, current=current)]
@@ -280,7 +279,7 @@ class _WorkloadPage:
                 namespace = revisions[-1].info.namespace
                 found.append(history_part(revisions, namespace=namespace, resource=str(keeper)))
             if images:
-                found.append(nodes_part(document, [one.document for one in images]))
+                found.append(nodes_part(document, _keeper_of_images(), [one.document for one in images]))
             if is_known(self._resource):
                 found.append(await self._explained(client))
             if (events := await self._events(client, view.uid)) is not None:
@@ -309,57 +308,52 @@ class _WorkloadPage:
         return explained_part(said, namespace=self._key.namespace, remark=remark)
 
     def _node_images(self) -> Sequence[ObjectView]:
-        return self._around.caches[_own("NodeImage")].values()
+        return self._around.caches[_keeper_of_images()].values()
 
     def _revisions(self, document: Document) -> list[Revision]:
-        known = kind_of(document)
-        assert known is not None
-        resource = REPLICA_SETS if known.history == "replicasets" else CONTROLLER_REVISIONS
+        shown = shown_of(document)
+        assert shown is not None
+        resource = REPLICA_SETS if shown.verbs.history == "replicasets" else CONTROLLER_REVISIONS
         cache = self._around.caches[resource]
         found = cache.by_index(BY_NAMESPACE, self._key.namespace) if self._key.namespace else cache.values()
         uid = document["metadata"].get("uid")
         infos = [
             _info(resource, one)
             for one in found
-            if one.controller == uid or known.revision_label in one.labels
+            if one.controller == uid or shown.verbs.revision_label in one.labels
         ]
-        return revisions_in(infos, _info_of(self._resource, document), known)
+        return revisions_in(infos, _info_of(self._resource, document), shown)
 
     def _pods(self, view: ObjectView, document: Document) -> list[ObjectView]:
         """Those that it, or something that it owns, controls; of a kind that owns none, those that it selects."""
-        if self._resource.kind == "SidecarSet":
-            found = self._selected(document)
-        elif self._resource.kind == "WorkloadSpread":
-            wanted = orjson.dumps(self._key.name)
-            found = [
-                one
-                for one in self._around.caches[PODS].by_index(BY_NAMESPACE, self._key.namespace)
-                if b"matched-workloadspread" in one.raw and wanted.strip(b'"') in one.raw
-            ]
-        else:
+        shown, pods = self._shown, self._around.caches[PODS]
+        if shown is None or shown.pods == "owned":
             found = self._owned(view.uid)
+        elif shown.pods == "selected":
+            found = self._selected(document, pods.values(), shown.pod_mark)
+        else:
+            found = self._marked(pods.by_index(BY_NAMESPACE, self._key.namespace), shown.pod_mark)
         return sorted(found, key=lambda one: (one.namespace, one.name))
 
     def _owned(self, uid: str) -> list[ObjectView]:
         caches = self._around.caches
         found = list(caches[PODS].by_index(BY_CONTROLLER, uid))
-        between = (REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS, JOBS, *_OWN_BETWEEN)
-        for resource in between:
+        for resource in _with_templates():
             for one in caches[resource].by_index(BY_CONTROLLER, uid):
                 found += self._owned(one.uid)
         return found
 
-    def _selected(self, document: Document) -> list[ObjectView]:
+    def _marked(self, pods: Iterable[ObjectView], mark: str) -> list[ObjectView]:
+        """Those that say in an annotation that they belong to the object; a glance at their JSON is enough."""
+        name = self._key.name.encode()
+        return [pod for pod in pods if mark.encode() in pod.raw and name in pod.raw]
+
+    def _selected(self, document: Document, pods: Iterable[ObjectView], mark: str) -> list[ObjectView]:
         try:
             selector = selector_from(get_path(document, "spec", "selector"))
         except (SelectorError, TypeError):
             return []
-        name = self._key.name.encode()
-        return [
-            one
-            for one in self._around.caches[PODS].values()
-            if b"kruise.io/sidecarset" in one.raw and name in one.raw and selector.matches(one.labels)
-        ]
+        return [pod for pod in self._marked(pods, mark) if selector.matches(pod.labels)]
 
     async def _events(self, client: Client, uid: str) -> list[Document] | None:
         """Of the object itself; None: they may not be read."""
@@ -372,13 +366,20 @@ class _WorkloadPage:
         return [decode(raw) for raw in listed.items]
 
 
-def _own(kind: str) -> Resource:
-    found = find(kind.lower())
-    assert found is not None
-    return found.resource
+@cache
+def _with_templates() -> tuple[Resource, ...]:
+    """Resources whose objects make pods, and may themselves be owned."""
+    return tuple(
+        resource
+        for resource in watched_resources()
+        if (shown := shown_as(resource.group, resource.kind)) is not None and shown.templates
+    )
 
 
-_OWN_BETWEEN: Final = tuple(_own(kind) for kind in ("CloneSet", "StatefulSet", "BroadcastJob"))
+@cache
+def _keeper_of_images() -> Resource:
+    """The resource that keeps the images of a node."""
+    return next(one.resource for one in kinds() if one.shown is not None and one.shown.images)
 
 
 def _info(resource: Resource, view: ObjectView) -> Info:

@@ -2,8 +2,8 @@
 
 document, the revision it comes from ──▶ rollout_row() ──▶ RolloutRow
 
-Pure. Counts and the line are those of `kubectl kruise rollout status`; what it waits for is its condition Waiting, in
-the words that `explain` begins with. So a row costs no look at pods, however many there are.
+Pure. Phase, counts and the line are those of `kubectl kruise rollout status`; what it waits for is its condition
+Waiting, in the words that `explain` begins with. So a row costs no look at pods, however many there are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,18 +11,15 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.errors import CommandError
-from pykruise.cli.insight.explaining import NEEDS_A_PERSON
-from pykruise.cli.kubectl.kinds import kind_of, pod_specs_of
+from pykruise.cli.kubectl.kinds import pod_specs_of
 from pykruise.cli.kubectl.revisions import NUMBER
-from pykruise.cli.kubectl.statuses import Progress, RolloutFailed, partition_of, status_of
-from pykruise.dashboard.objects import ROLLOUTS
-from pykruise.kinds import named
+from pykruise.dashboard.objects import watched_resources
+from pykruise.kinds import shown_as
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Resource
-from pykruise.pods.reasons import AT_REST, CODES, Code
+from pykruise.kube.resources import REPLICA_SETS, Resource
+from pykruise.plans.progress import Phase, Progress
+from pykruise.plans.shown import Shown
 from pykruise.pods.waiting import WAITING
-from pykruise.runtime.kstatus import STALLED
 
 __all__ = [
     "MOVES",
@@ -30,9 +27,11 @@ __all__ = [
     "STILL",
     "RolloutRow",
     "older_set",
+    "resources_on",
     "rollout_resources",
     "rollout_row",
     "row_id",
+    "state_of",
 ]
 
 PERSON: Final = "person"
@@ -56,8 +55,8 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     state: str
     """person, moves or still."""
-    word: str
-    """The state in a word: stuck, terminating, waiting, moving, paused, partition, done."""
+    phase: str
+    """As `explain`, Argo CD and the metrics say it: Progressing, Healthy, Degraded, Paused, Failed or Completed."""
     line: str = ""
     """As `rollout status` says it."""
     code: str = ""
@@ -78,15 +77,8 @@ class RolloutRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def rollout_resources() -> tuple[Resource, ...]:
-    """Resources whose objects have rollouts, of OpenKruise and of Kubernetes."""
-    own = ("CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "SidecarSet")
-    return (
-        *(named(kind).resource for kind in own),
-        DEPLOYMENTS,
-        STATEFUL_SETS,
-        DAEMON_SETS,
-        ROLLOUTS,
-    )
+    """Resources whose objects have rollouts."""
+    return resources_on("rollouts")
 
 
 def row_id(resource: Resource, namespace: str, name: str) -> str:
@@ -98,10 +90,8 @@ def rollout_row(resource: Resource, document: Document, *, current: Document | N
     """`current`: the revision that its pods come from, where that is another than the newest one."""
     meta = document["metadata"]
     waiting = _condition(document, WAITING) or {}
-    code = str(waiting.get("reason") or "")
-    progress, failure = _progress(document)
-    state, word = _state(document, code, progress, failure)
-    desired = _desired(document)
+    shown = shown_as(resource.group, resource.kind)
+    progress, line = _read(shown, document)
     images = _images(pod_specs_of(document))
     old = _images(_specs_of_revision(current)) if current is not None else ()
     since = waiting.get("lastTransitionTime") or meta.get("creationTimestamp") or ""
@@ -111,73 +101,56 @@ def rollout_row(resource: Resource, document: Document, *, current: Document | N
         kind=resource.kind,
         namespace=meta.get("namespace", ""),
         name=meta["name"],
-        state=state,
-        word=word,
-        line=_short(failure or (progress.line if progress is not None else "")),
-        code=code,
+        state=STILL if progress is None else state_of(progress.phase),
+        phase="" if progress is None else progress.phase,
+        line=_short(line),
+        code=str(waiting.get("reason") or ""),
         waits=_short(str(waiting.get("message") or "")),
         since=str(since),
-        desired=desired,
-        updated=_count(document, "updatedReplicas", "updatedNumberScheduled", "updatedPods"),
-        ready=_count(document, "readyReplicas", "numberReady", "readyPods"),
-        kept=_kept(document, desired),
+        desired=progress.wanted if progress else 0,
+        updated=progress.updated if progress else 0,
+        ready=progress.ready if progress else 0,
+        kept=progress.kept if progress else 0,
         images=images,
         old_images=() if old == images else old,
         labels=meta.get("labels") or {},
     )
 
 
-def _progress(document: Document) -> tuple[Progress | None, str]:
-    """How far it is, and why it will not be done by waiting, where that is so."""
-    if _is_by_hand(document):
+def _read(shown: Shown | None, document: Document) -> tuple[Progress | None, str]:
+    """How far it is, and in words; None: its kind does not say. Of a status that cannot be read that it is so."""
+    if shown is None or shown.progress is None:
         return None, ""
+    progress = shown.progress_of(document)
     try:
-        return status_of(document), ""
-    except RolloutFailed as error:
-        return None, str(error)
-    except (CommandError, KeyError, TypeError, ValueError) as error:
+        return progress, shown.line_of(document, progress)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         # A stored field that admission would have refused.
-        return None, f"its status cannot be read: {error}"
+        return progress, f"its status cannot be read: {error}"
 
 
-_BY_HAND: Final = frozenset({"OnDelete", "NotUpdate"})
+_STATES: Final = {
+    Phase.PROGRESSING: MOVES,
+    Phase.HEALTHY: STILL,
+    Phase.PAUSED: STILL,
+    Phase.COMPLETED: STILL,
+    Phase.DEGRADED: PERSON,
+    Phase.FAILED: PERSON,
+}
 
 
-def _is_by_hand(document: Document) -> bool:
-    """Whether its strategy updates nothing by itself."""
-    strategy = get_path(document, "spec", "updateStrategy")
-    return isinstance(strategy, Mapping) and strategy.get("type") in _BY_HAND
+def state_of(phase: Phase) -> str:
+    """Whether an object needs a person, moves or is still."""
+    return _STATES[phase]
 
 
-def _state(document: Document, code: str, progress: Progress | None, failure: str) -> tuple[str, str]:
-    if "deletionTimestamp" in document["metadata"]:
-        return MOVES, "terminating"
-    if failure or _condition(document, STALLED) is not None or code in NEEDS_A_PERSON:
-        return PERSON, "stuck"
-    if progress is not None and progress.is_done:
-        return STILL, "partition" if _is_kept_back(document, code) else "done"
-    if code == Code.PAUSED or (progress is not None and _is_paused(document)):
-        return STILL, "paused"
-    if progress is not None and progress.at_partition:
-        return STILL, "partition"
-    if code in AT_REST or progress is None:
-        return STILL, "done"
-    return MOVES, "waiting" if code in CODES else "moving"
-
-
-def _is_kept_back(document: Document, code: str) -> bool:
-    """Whether the partition keeps pods of an older revision; another manager than pykruise's gives no code."""
-    desired = _desired(document)
-    updated = _count(document, "updatedReplicas", "updatedNumberScheduled", "updatedPods")
-    return code == Code.PARTITION or (updated < desired and _kept(document, desired) > 0)
-
-
-def _is_paused(document: Document) -> bool:
-    known = kind_of(document)
-    return (
-        known is not None
-        and known.paused is not None
-        and bool(get_path(document, *known.paused.at(document)))
+def resources_on(board: str) -> tuple[Resource, ...]:
+    """Resources whose objects a page lists, of OpenKruise and of Kubernetes, as their kinds say."""
+    return tuple(
+        resource
+        for resource in watched_resources()
+        if (shown := shown_as(resource.group, resource.kind)) is not None and shown.board == board
+        if shown.progress is not None
     )
 
 
@@ -187,29 +160,6 @@ def _condition(document: Document, kind: str) -> Mapping[str, Any] | None:
             found: Mapping[str, Any] = one
             return found
     return None
-
-
-def _count(document: Document, *fields: str) -> int:
-    status = document.get("status") or {}
-    return next((status[one] for one in fields if isinstance(status.get(one), int)), 0)
-
-
-def _desired(document: Document) -> int:
-    spec = document.get("spec") or {}
-    if isinstance(spec.get("replicas"), int):
-        return int(spec["replicas"])
-    found = _count(document, "desiredNumberScheduled", "matchedPods", "replicas")
-    return found or (1 if "template" in spec and "replicas" in (document.get("status") or {}) else 0)
-
-
-def _kept(document: Document, desired: int) -> int:
-    known = kind_of(document)
-    if known is None or known.partition is None:
-        return 0
-    try:
-        return partition_of(get_path(document, *known.partition.at(document)), replicas=desired)
-    except (TypeError, ValueError):
-        return 0
 
 
 def _images(specs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ Pure. Why is what cli/insight/causes.py says, which `explain` says too.
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
-from pykruise.cli.insight.explaining import NEEDS_A_PERSON
 from pykruise.cli.insight.known import is_of, known_kinds
 from pykruise.cli.kubectl.pods import restarts_of, state_of
 from pykruise.dashboard.objects import ObjectView
@@ -18,6 +17,7 @@ from pykruise.kube.resources import Resource
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.pods.lifecycle import Lifecycle
 from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.reasons import NEEDS_A_PERSON
 
 __all__ = ["MOST_WORDS", "PodRow", "waiting_pod"]
 

@@ -13,16 +13,15 @@ import msgspec
 
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.kubectl.getting import image_rows
-from pykruise.cli.kubectl.kinds import kind_of
 from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
 from pykruise.cli.kubectl.revisions import Revision, differences
 from pykruise.cli.kubectl.trees import groups_of, pod_wait
 from pykruise.dashboard.actions import Action, actions_of
 from pykruise.dashboard.rollouts import RolloutRow, rollout_row
-from pykruise.kinds import find
+from pykruise.kinds import find, shown_as, shown_of
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.resources import Resource
-from pykruise.plans.insight import JobInsight, WorkloadInsight
+from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 
 __all__ = [
     "MOST_EVENTS",
@@ -124,12 +123,13 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 def head(resource: Resource, document: Document, *, current: Document | None) -> Part:
     """Seen by who may list the kind."""
+    shown = shown_as(resource.group, resource.kind)
     body = Head(
         row=rollout_row(resource, document, current=current),
         conditions=_conditions(document),
         actions=actions_of(resource, document),
         what_if=_what_if(resource, document),
-        is_per_node=resource.kind in ("DaemonSet", "BroadcastJob"),
+        is_per_node=shown is not None and shown.is_per_node,
         is_explained=is_known(resource),
     )
     return _part("head", resource, document, body)
@@ -165,7 +165,7 @@ def _conditions(document: Document) -> tuple[Condition, ...]:
 
 def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, str], ...]:
     kind = find(resource.kind.lower())
-    if kind is None or kind.resource != resource or kind.insight is None:
+    if kind is None or kind.resource != resource or kind.insight is None or kind.shown is None:
         return ()
     containers = get_path(document, *kind.insight.containers) if kind.insight.containers else ()
     images = [
@@ -173,9 +173,7 @@ def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, st
         for one in containers or ()
         if isinstance(one, Mapping) and "name" in one
     ]
-    if not isinstance(kind.insight, WorkloadInsight | JobInsight) and not kind.insight.fields:
-        return tuple(images)
-    fields = [(name, name, _shown(get_path(document, *path))) for name, path in kind.insight.fields.items()]
+    fields = [(name, name, _shown(field.value(document))) for name, field in kind.shown.fields.items()]
     return (*images, *fields)
 
 
@@ -218,7 +216,6 @@ def pods_part(
 
 
 _SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
-_SPREAD: Final = "apps.kruise.io/matched-workloadspread"
 
 
 def _pod_line(pod: Document) -> PodLine:
@@ -239,7 +236,7 @@ def _pod_line(pod: Document) -> PodLine:
 def _subset_of(meta: Mapping[str, Any]) -> str:
     if found := (meta.get("labels") or {}).get(_SUBSET_LABEL):
         return str(found)
-    text = (meta.get("annotations") or {}).get(_SPREAD)
+    text = (meta.get("annotations") or {}).get(MATCHED_SPREAD_ANNOTATION)
     if not text:
         return ""
     try:
@@ -295,16 +292,16 @@ def events_part(events: Sequence[Document], *, namespace: str) -> Part:
     return Part(id="events", resource="events", namespace=namespace, body=body)
 
 
-def nodes_part(job: Document, node_images: Sequence[Document]) -> Part:
-    """Of a job that pulls images: how far each node is. Seen by who may list NodeImages."""
+def nodes_part(job: Document, resource: Resource, node_images: Sequence[Document]) -> Part:
+    """Of a job that pulls images: how far each node is. Seen by who may list `resource`, which keeps the images."""
     rows = [
         {"node": node, "phase": phase, "progress": progress, "message": message[:MOST_WORDS]}
         for node, phase, progress, message in image_rows(job, node_images)
     ]
-    return Part(id="nodes", resource="nodeimages.apps.kruise.io", namespace="", body={"nodes": rows})
+    return Part(id="nodes", resource=str(resource), namespace="", body={"nodes": rows})
 
 
 def has_history(document: Document) -> bool:
     """Whether its kind keeps revisions."""
-    known = kind_of(document)
-    return known is not None and bool(known.history)
+    shown = shown_of(document)
+    return shown is not None and bool(shown.verbs.history)

@@ -63,9 +63,16 @@ class Phase(StrEnum):
     """It ended well."""
 
     @property
+    def needs_a_person(self) -> bool:
+        """Whether it stays like this until a person does something that was not planned."""
+        return self in (Phase.DEGRADED, Phase.FAILED)
+
+    @property
     def exit_code(self) -> int:
-        """With which a command ends that asks about the object and does not wait."""
-        return 1 if self in (Phase.DEGRADED, Phase.FAILED) else 0
+        """Of `explain`: 0 as it was asked for, 2 it goes on by itself, 3 it needs a person."""
+        if self.needs_a_person:
+            return 3
+        return 2 if self is Phase.PROGRESSING else 0
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────

@@ -157,7 +157,7 @@ function rolloutRow(row) {
   return h(
     "tr",
     { class: row.state },
-    h("td", null, state(row.state, row.word)),
+    h("td", null, state(row.state, row.phase)),
     h("td", null, row.kind),
     h("th", { scope: "row" }, row.namespace ? [name(row.namespace), " / "] : null, workloadLink(row, name(row.name))),
     h("td", null, progress(row)),
@@ -238,7 +238,7 @@ export function jobs(live, around) {
   const all = [...live.rows.values()];
   const find = matcher(query.get("q"));
   const [kind, namespace] = [query.get("kind"), query.get("namespace")];
-  const isNode = (row) => row.kind === "NodeImage";
+  const isNode = (row) => row.is_node;
   const meant = all.filter((row) => (!kind || row.kind === kind) && (isNode(row) || !namespace || row.namespace === namespace) && find(row));
   const [found, sort] = sorted(
     meant.filter((row) => !isNode(row)),
@@ -277,14 +277,13 @@ export function jobs(live, around) {
 }
 
 function jobRow(row) {
-  const word = { person: "failed", moves: "runs", still: row.phase || "still" }[row.state];
   const parts = [`${row.succeeded || 0} of ${row.desired || 0} done`];
   if (row.active) parts.push(`${row.active} active`);
   if (row.failed) parts.push(`${row.failed} failed`);
   return h(
     "tr",
     { class: row.state },
-    h("td", null, state(row.state, word)),
+    h("td", null, state(row.state, row.phase)),
     h("td", null, row.kind),
     h("th", { scope: "row" }, row.namespace ? [name(row.namespace), " / "] : null, workloadLink(row, name(row.name))),
     h("td", null, row.schedule ? `${clean(row.schedule)}; ${many(row.active || 0, "run")} active` : parts.join(", ")),
@@ -317,7 +316,7 @@ export function others(live, around) {
   const meant = all.filter((row) => (!kind || row.kind === kind) && (!namespace || row.namespace === namespace) && find(row));
   const [rows, sort] = sorted(
     meant,
-    { kind: (row) => row.kind, name: (row) => `${row.namespace}/${row.name}`, since: (row) => row.since || "" },
+    { state: (row) => ORDER[row.state], kind: (row) => row.kind, name: (row) => `${row.namespace}/${row.name}`, since: (row) => row.since || "" },
     around,
     (a, b) => (a.id < b.id ? -1 : 1),
   );
@@ -331,7 +330,7 @@ export function others(live, around) {
       rows.length
         ? table(
             `Other objects: ${many(rows.length, "row")}`,
-            [["Kind", "c-kind", "kind"], ["Namespace / name", "c-name", "name"], ["Says", "c-waits"], ["Since", "c-since", "since"]],
+            [["State", "c-state", "state"], ["Kind", "c-kind", "kind"], ["Namespace / name", "c-name", "name"], ["Says", "c-waits"], ["Since", "c-since", "since"]],
             shown.map((row) => lazy(row.id, row, () => otherRow(row))),
             { sort },
           )
@@ -345,6 +344,7 @@ function otherRow(row) {
   return h(
     "tr",
     null,
+    h("td", null, state(row.state, row.phase)),
     h("td", null, row.kind),
     h("th", { scope: "row" }, row.namespace ? [name(row.namespace), " / "] : null, workloadLink(row, name(row.name))),
     h("td", null, clean(row.line)),

@@ -5,8 +5,6 @@ import { ask } from "./net.js";
 import { command, name, progress, state, table, when } from "./parts.js";
 import { clean, many } from "./words.js";
 
-const VERDICTS = { done: "still", paused: "still", moving: "moves", terminating: "moves", waiting: "moves", refused: "person" };
-
 const part = (live, id) => live.rows.get(id);
 
 export function workload(live, around) {
@@ -20,14 +18,12 @@ export function workload(live, around) {
   }
   const why = part(live, "explained");
   const row = head.row;
-  const word = (why && why.verdict) || row.word;
-  const kind = row.state === "person" ? "person" : VERDICTS[word] || row.state;
   return {
     title: `${row.kind} ${title}`,
-    summary: word,
+    summary: row.phase,
     left: 0,
     body: [
-      h("p", { class: "sentence" }, state(kind, word), " ", why && why.headline ? clean(`${capital(why.headline)}.`, 1_000) : clean(row.line)),
+      h("p", { class: "sentence" }, state(row.state, row.phase), " ", why && why.headline ? clean(`${capital(why.headline)}.`, 1_000) : clean(row.line)),
       progress(row),
       images(row),
       why ? waits(why) : null,

@@ -14,7 +14,6 @@ import orjson
 from pykruise.cli.kubectl.discovery import Served
 from pykruise.cli.kubectl.drawing import draw
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.kinds import KRUISE
 from pykruise.cli.kubectl.pods import age
 from pykruise.cli.kubectl.printing import FORMATS, formatter
 from pykruise.cli.kubectl.resources import Error, Info, asked_for, get, list_all
@@ -254,11 +253,12 @@ async def image_status(session: Session) -> list[Error]:
         raise KubectlError("exactly one ImagePullJob is wanted: image status NAME")
     mapper = await session.mapper()
     name = given[0].rpartition("/")[2]
-    word = given[0].rpartition("/")[0] or "imagepulljobs"
+    word = given[0].rpartition("/")[0] or next(f"{one.kind}s".lower() for one in all_shown() if one.pulls)
     job = await get(session, mapper.find(word), name)
-    nodes = mapper.in_group(KRUISE, "NodeImage")
+    keeper = next(one for one in all_shown() if one.images)
+    nodes = mapper.in_group(keeper.group, keeper.kind)
     if nodes is None:
-        raise KubectlError("the API server serves no NodeImages")
+        raise KubectlError(f"the API server serves no {keeper.kind}s")
     listed = [one.document for one in await list_all(session, nodes, "", selector="")]
     rows = image_rows(job.document, listed)
     for line in table([["NODE", "PHASE", "PROGRESS", "MESSAGE"], *rows]):

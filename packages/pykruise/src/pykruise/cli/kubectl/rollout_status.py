@@ -91,7 +91,7 @@ async def _follow(session: Session, info: Info, timeout_s: float | None) -> tupl
     except (KubeError, CommandError) as failed:
         error = failed
     is_enough = progress is not None and _is_enough(session, progress)
-    if error is None and progress is not None and not is_enough and progress.progress.phase.exit_code:
+    if error is None and progress is not None and not is_enough and progress.progress.phase.needs_a_person:
         error = needs_a_person(info.document, progress)
     waits: tuple[dict[str, Any], ...] = ()
     if not is_enough and not isinstance(error, ApiError):

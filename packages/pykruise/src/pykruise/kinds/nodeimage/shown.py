@@ -26,6 +26,11 @@ SHOWN: Final = Shown(
             When(
                 phase=Phase.PROGRESSING, all=(Positive(_PULLING),), details="{active} images are being pulled"
             ),
+            When(
+                phase=Phase.PROGRESSING,
+                all=(Positive(Count("status.waiting")),),
+                details="images wait to be pulled",
+            ),
         ),
         counts=Counts(
             wanted=Count("status.desired"),
