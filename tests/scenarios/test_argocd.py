@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from pykruise.kinds import shown_of
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.manager.argocd import health_of
+from pykruise.manager.lua_health import health_script
 from pykruise.manager.settings import Settings
 from pykruise.sandbox.faults import Rule
 from support.daemonsets import Pool
@@ -28,7 +29,9 @@ def shown(moments: Sequence[Object]) -> list[str]:
     """What Argo CD showed, each said once while it lasted."""
     found: list[str] = []
     for one in moments:
-        said = run_lua(health_of(one["kind"]), one)["status"]
+        how = shown_of(one)
+        assert how is not None
+        said = run_lua(health_script(how), one)["status"]
         if not found or found[-1] != said:
             found.append(said)
     return found

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from pykruise.fixtures.kruise import KruiseSandbox
-from pykruise.manager.argocd import TABLE, actions_of, health_of
+from pykruise.kinds import kinds
+from pykruise.manager.argocd import actions_of
+from pykruise.manager.lua_health import health_script
+from pykruise.plans.shown import TEMPLATE, Shown
 from support.go_programs import has_go
 from support.gopher_lua import build, results_of
 from support.lua import run_lua
@@ -15,6 +18,7 @@ from support.lua import run_lua
 pytestmark = [pytest.mark.real, pytest.mark.skipif(not has_go(), reason="there is no Go to build with")]
 
 ROOT = Path(__file__).parents[2]
+SHOWN: dict[str, Shown] = {kind.resource.kind: kind.shown for kind in kinds() if kind.shown is not None}
 KINDS = {
     "cloneset": "CloneSet",
     "statefulset": "StatefulSet",
@@ -37,12 +41,12 @@ def moments() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def scripts() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every script that is shipped, with what it is run on."""
-    for kind in TABLE:
+    for shown in SHOWN.values():
         for found in ({"metadata": {}}, {"metadata": {"name": "web"}, "spec": {}, "status": {}}):
-            yield health_of(kind), {"obj": found}
+            yield health_script(shown), {"obj": found}
     for kind, found in moments():
-        yield health_of(kind), {"obj": found}
-        actions = actions_of(kind)
+        yield health_script(SHOWN[kind]), {"obj": found}
+        actions = actions_of(SHOWN[kind])
         if actions is None:
             continue
         yield actions["discovery.lua"], {"obj": found}
@@ -71,10 +75,10 @@ def test_it_says_the_same_in_the_lua_of_argo_cd(tmp_path: Path) -> None:
 
 def test_a_restart_runs_there_too(tmp_path: Path) -> None:
     pod = {"spec": {"containers": [{"name": "a"}]}}
-    for kind, row in TABLE.items():
-        if not row.restarts:
+    for shown in SHOWN.values():
+        if shown.verbs.restart != "env" or shown.templates != TEMPLATE:
             continue
-        actions = actions_of(kind)
+        actions = actions_of(shown)
         assert actions is not None
         script = next(one["action.lua"] for one in actions["definitions"] if one["name"] == "restart")
         (found,) = results_of(build(tmp_path), [(script, {"obj": {"spec": {"template": pod}}})])

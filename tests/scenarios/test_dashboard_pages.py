@@ -95,7 +95,9 @@ def test_a_rollout_is_seen_as_it_goes_without_loading_the_page_again(
     hand.create(CLONE_SETS, namespace, cloneset("shop", replicas=4, updateStrategy=rolling(maxUnavailable=1)))
     browser.until(lambda: "4 of 4 updated, 4 ready" in row_of(browser, "shop"))
     hand.patch(CLONE_SETS, namespace, "shop", UNSCHEDULABLE)
-    browser.until(lambda: "Unschedulable" in row_of(browser, "shop") and "Degraded" in row_of(browser, "shop"))
+    browser.until(
+        lambda: "Unschedulable" in row_of(browser, "shop") and "Degraded" in row_of(browser, "shop")
+    )
     browser.until(lambda: "1 need action" in browser.text())
     hand.patch(CLONE_SETS, namespace, "shop", ANYWHERE)
     browser.until(
@@ -311,7 +313,9 @@ def test_it_is_used_by_keyboard_and_the_focus_stays_while_rows_move(
     link = next(one for one in browser.all("tbody a") if one.text == "second")
     browser.run("arguments[0].focus()", link)
     hand.patch(CLONE_SETS, namespace, "second", UNSCHEDULABLE)
-    browser.until(lambda: "second" in browser.texts("tbody tr")[0] and "Degraded" in row_of(browser, "second"))
+    browser.until(
+        lambda: "second" in browser.texts("tbody tr")[0] and "Degraded" in row_of(browser, "second")
+    )
     assert browser.driver.switch_to.active_element.text == "second"
     browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
     browser.until_says(f"CloneSet {namespace}/second")

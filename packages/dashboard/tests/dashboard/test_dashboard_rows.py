@@ -23,13 +23,10 @@ def cloneset(
     *, conditions: list[dict[str, Any]] | None = None, strategy: dict[str, Any] | None = None, **status: Any
 ) -> dict[str, Any]:
     """Of ten pods, all updated and ready unless `status` says otherwise."""
-    done = {
-        name: 10
-        for name in (
-            *("replicas", "updatedReplicas", "updatedReadyReplicas"),
-            *("readyReplicas", "availableReplicas"),
-        )
-    }
+    done = dict.fromkeys(
+        (*("replicas", "updatedReplicas", "updatedReadyReplicas"), *("readyReplicas", "availableReplicas")),
+        10,
+    )
     return {
         "apiVersion": CLONE_SETS.api_version,
         "kind": "CloneSet",

@@ -6,10 +6,16 @@ import pytest
 import yaml
 
 from pykruise.kinds import kinds
-from pykruise.manager.argocd import TABLE, actions_of, config_map, config_map_text, health_of
+from pykruise.kube.documents import get_path
+from pykruise.manager.argocd import actions_of, config_map, config_map_text
+from pykruise.manager.lua_health import health_script
+from pykruise.plans.shown import Shown
 from support.lua import run_lua
 
-KINDS = sorted(TABLE)
+SHOWN: dict[str, Shown] = {
+    kind.resource.kind: kind.shown for kind in kinds() if kind.versions and kind.shown is not None
+}
+KINDS = sorted(SHOWN)
 WORKLOADS = ("CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "SidecarSet")
 
 
@@ -21,7 +27,7 @@ def obj(spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
 
 
 def health(kind: str, found: dict[str, Any]) -> str:
-    answer = run_lua(health_of(kind), found)
+    answer = run_lua(health_script(SHOWN[kind]), found)
     assert set(answer) == {"status", "message"}
     said: str = answer["status"]
     return said
@@ -34,8 +40,9 @@ def ready(status: str, reason: str = "Converged", *others: str) -> list[dict[str
     ]
 
 
-def test_every_kind_that_is_served_has_a_row() -> None:
-    assert {kind.resource.kind for kind in kinds() if kind.versions} == set(TABLE)
+def test_every_kind_that_is_served_says_how_far_its_objects_are() -> None:
+    assert {kind.resource.kind for kind in kinds() if kind.versions} == set(SHOWN)
+    assert all(shown.progress is not None for shown in SHOWN.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -99,6 +106,8 @@ def test_counts_decide_for_a_status_by_openkruise(
         names = {"updated": "updatedNumberScheduled", "available": "numberAvailable"}
         status = {**status, "desiredNumberScheduled": spec["replicas"]}
     found: dict[str, Any] = {names.get(name, name): value for name, value in status.items() if value}
+    if kind == "CloneSet" and status.get("updated"):
+        found["updatedReadyReplicas"] = status["updated"]
     found["labelSelector"] = "app=web"
     # then
     assert health(kind, obj({"replicas": spec["replicas"], "updateStrategy": strategy}, **found)) == wanted
@@ -156,7 +165,7 @@ def test_what_is_being_deleted_is_progressing(kind: str) -> None:
 
 
 def discovered(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    actions = actions_of(kind)
+    actions = actions_of(SHOWN[kind])
     assert actions is not None
     found: dict[str, Any] = run_lua(actions["discovery.lua"], {"metadata": {}, "spec": spec})
     assert set(found) == {one["name"] for one in actions["definitions"]}
@@ -164,7 +173,7 @@ def discovered(kind: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def act(kind: str, name: str, spec: dict[str, Any], **params: str) -> dict[str, Any]:
-    actions = actions_of(kind)
+    actions = actions_of(SHOWN[kind])
     assert actions is not None
     script = next(one["action.lua"] for one in actions["definitions"] if one["name"] == name)
     answer = run_lua(script, {"metadata": {}, "spec": spec}, actionParams=params)
@@ -172,7 +181,7 @@ def act(kind: str, name: str, spec: dict[str, Any], **params: str) -> dict[str, 
     return found
 
 
-@pytest.mark.parametrize("kind", [kind for kind, row in TABLE.items() if row.paused])
+@pytest.mark.parametrize("kind", [kind for kind, shown in SHOWN.items() if "paused" in shown.fields])
 def test_pause_and_resume_are_each_others_opposite(kind: str) -> None:
     paused = act(kind, "pause", {})
     assert discovered(kind, {})["resume"]["disabled"]
@@ -183,7 +192,7 @@ def test_pause_and_resume_are_each_others_opposite(kind: str) -> None:
     assert discovered(kind, resumed)["resume"]["disabled"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind, row in TABLE.items() if row.scales])
+@pytest.mark.parametrize("kind", [kind for kind, shown in SHOWN.items() if shown.verbs.scales])
 def test_scaling_takes_whole_numbers_and_begins_with_the_present_one(kind: str) -> None:
     assert discovered(kind, {"replicas": 3})["scale"]["params"][0]["default"] == "3"
     assert act(kind, "scale", {"replicas": 3}, scale="7") == {"replicas": 7}
@@ -192,14 +201,18 @@ def test_scaling_takes_whole_numbers_and_begins_with_the_present_one(kind: str) 
             act(kind, "scale", {"replicas": 3}, scale=wrong)
 
 
-@pytest.mark.parametrize("kind", [kind for kind, row in TABLE.items() if row.restarts])
+@pytest.mark.parametrize("kind", [kind for kind, shown in SHOWN.items() if shown.verbs.restart == "env"])
 def test_a_restart_changes_the_environment_of_every_container_once(kind: str) -> None:
-    containers = [{"name": "a"}, {"name": "b", "env": [{"name": "X", "value": "1"}]}]
-    found = act(kind, "restart", {"template": {"spec": {"containers": containers}}})
-    again = act(kind, "restart", found)
-    for container in again["template"]["spec"]["containers"]:
-        assert [one["name"] for one in container["env"]].count("RESTARTED_AT") == 1
-    assert again["template"]["spec"]["containers"][1]["env"][0] == {"name": "X", "value": "1"}
+    for path in SHOWN[kind].templates:
+        containers = [{"name": "a"}, {"name": "b", "env": [{"name": "X", "value": "1"}]}]
+        spec: dict[str, Any] = {"spec": {"containers": containers}}
+        for name in reversed(path.split(".")[1:]):
+            spec = {name: spec}
+        again = act(kind, "restart", act(kind, "restart", spec))
+        found = get_path({"spec": again}, *path.split("."), "spec", "containers")
+        for container in found:
+            assert [one["name"] for one in container["env"]].count("RESTARTED_AT") == 1
+        assert found[1]["env"][0] == {"name": "X", "value": "1"}
 
 
 def test_the_config_map_has_health_of_every_kind_and_reads_back_from_its_text() -> None:
@@ -207,5 +220,7 @@ def test_the_config_map_has_health_of_every_kind_and_reads_back_from_its_text() 
     assert yaml.safe_load(config_map_text()) == found
     for kind in (one for one in kinds() if one.versions):
         about = f"{kind.resource.group}_{kind.resource.kind}"
-        assert found["data"][f"resource.customizations.health.{about}"] == health_of(kind.resource.kind)
+        assert found["data"][f"resource.customizations.health.{about}"] == health_script(
+            SHOWN[kind.resource.kind]
+        )
     assert "resource.customizations.health.policy.kruise.io_PodUnavailableBudget" in found["data"]

@@ -1,0 +1,274 @@
+"""How far an object is (plans/progress.py), as a script for Argo CD: the same declaration, written as Lua.
+
+Shown.progress ──▶ health_script() ──▶ Lua that returns {status, message}
+
+Pure. Scripts are Lua 5.1 (gopher-lua) without the libraries `string` and `math`, which Argo CD does not open. An error
+in one is an error of the whole Application: each value is looked at before it is used, so a status by OpenKruise's
+manager, or none at all, does no harm.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, assert_never
+
+from pykruise.plans.progress import (
+    BY_HAND,
+    DEADLINE_EXCEEDED,
+    Condition,
+    Count,
+    Counts,
+    Difference,
+    Differs,
+    Has,
+    Is,
+    IsTrue,
+    Items,
+    Less,
+    Number,
+    Phase,
+    Positive,
+    Rollout,
+    Rules,
+    Sum,
+)
+from pykruise.plans.shown import Field, Shown
+from pykruise.pods.reasons import HELD, NEEDS_A_PERSON, NEVER_OBSERVED
+
+__all__ = ["AT", "STATUSES", "health_script", "path_table"]
+
+STATUSES: Final[Mapping[Phase, str]] = {
+    Phase.PROGRESSING: "Progressing",
+    Phase.HEALTHY: "Healthy",
+    Phase.DEGRADED: "Degraded",
+    Phase.PAUSED: "Suspended",
+    Phase.FAILED: "Degraded",
+    Phase.COMPLETED: "Healthy",
+}
+"""The words of Argo CD."""
+
+AT: Final = """\
+local function at(path)
+  local value = obj
+  for _, name in ipairs(path) do
+    if type(value) ~= "table" then return nil end
+    value = value[name]
+  end
+  return value
+end
+"""
+"""What stands at a path."""
+
+_READERS: Final = """\
+local function list(path)
+  local found = at(path)
+  return type(found) == "table" and found or {}
+end
+local function number(path, default)
+  local found = at(path)
+  return type(found) == "number" and found or default
+end
+local function text(path)
+  local found = at(path)
+  return (type(found) == "string" or type(found) == "number") and tostring(found) or ""
+end
+local function items(path, field, value)
+  local found = 0
+  for _, item in ipairs(list(path)) do
+    if field == nil or (type(item) == "table" and item[field] == value) then found = found + 1 end
+  end
+  return found
+end
+local function sum(path)
+  local found = 0
+  for _, value in pairs(list(path)) do
+    if type(value) == "number" then found = found + value end
+  end
+  return found
+end
+local function is(status, message) return {status = status, message = message or ""} end
+if at({"metadata", "deletionTimestamp"}) ~= nil then return is("Progressing", "it is being deleted") end
+"""
+
+_OBSERVED: Final = """\
+local seen, generation = at({"status", "observedGeneration"}), at({"metadata", "generation"})
+if type(seen) ~= "number" or (type(generation) == "number" and seen < generation) then
+  return is("Progressing", "the latest change has not been taken up yet")
+end
+"""
+
+_CONDITIONS: Final = """\
+local conditions = {}
+for _, condition in ipairs(list({"status", "conditions"})) do
+  if type(condition) == "table" and condition.type ~= nil then conditions[condition.type] = condition end
+end
+local ready, stalled, progressing = conditions.Ready, conditions.Stalled, conditions.Progressing
+local waits, person, held, refused = nil, PERSON, HELD, REFUSED
+local function holds(condition) return condition ~= nil and condition.status == "True" end
+if holds(conditions.Waiting) then waits = conditions.Waiting end
+if holds(stalled) and refused[stalled.reason] then return is("Degraded", stalled.message) end
+"""
+
+_DECIDING: Final = """\
+if holds(stalled) then return is("Degraded", stalled.message) end
+if ready == nil and progressing ~= nil and progressing.reason == "DEADLINE" then
+  return is("Degraded", progressing.message)
+end
+local said = ready or waits
+if said ~= nil and held[said.reason] then return is("Suspended", said.message) end
+if holds(ready) then return is("Healthy", ready.message) end
+if said ~= nil and person[said.reason] then return is("Degraded", said.message) end
+if ready ~= nil and waits ~= nil and person[waits.reason] then return is("Degraded", waits.message) end
+if ready ~= nil then return is("Progressing", ready.message) end
+"""
+
+_COUNTING: Final = """\
+local function kept_by(partition)
+  local kept = 0
+  if type(partition) == "number" then kept = partition end
+  if type(partition) == "string" then
+    for percent = 0, 100 do
+      if partition == percent .. "%" then
+        local hundredths = wanted * percent
+        kept = (hundredths + (100 - hundredths % 100) % 100) / 100
+        if kept == wanted and wanted > 1 and percent < 100 then kept = wanted - 1 end
+      end
+    end
+  end
+  if kept < 0 then kept = 0 end
+  if kept > wanted then kept = wanted end
+  return kept
+end
+local kept, by_hand = kept_by(PARTITION), BY_HAND
+local is_by_hand = by_hand[text({"spec", "updateStrategy", "type"})] == true
+local target = wanted - kept
+local is_updated = (is_by_hand or IS_UPDATED) and not (PENDING)
+local serves = available >= wanted
+if is_updated and serves and (is_by_hand or kept == 0 or updated >= wanted) then return is("Healthy", details) end
+if serves and (PAUSED) then return is("Suspended", "updates are paused: " .. details) end
+if is_updated and serves then return is("Suspended", "the partition is reached: " .. details) end
+return is("Progressing", details)
+"""
+
+
+def health_script(shown: Shown) -> str:
+    """The script of a kind that says how far its objects are."""
+    observed = _OBSERVED if shown.is_observed else ""
+    if isinstance(shown.progress, Rollout):
+        return AT + _READERS + _sets(_CONDITIONS) + observed + _rollout(shown, shown.progress)
+    assert shown.progress is not None, f"{shown.kind} declares no progress"
+    return AT + _READERS + observed + _rules(shown.progress)
+
+
+def _sets(script: str) -> str:
+    for word, codes in {"PERSON": NEEDS_A_PERSON, "HELD": HELD, "REFUSED": NEVER_OBSERVED}.items():
+        script = script.replace(word, _set_of(codes))
+    return script
+
+
+def _set_of(words: Iterable[str]) -> str:
+    return "{" + ", ".join(f"{word} = true" for word in sorted(words)) + "}"
+
+
+def _rollout(shown: Shown, rollout: Rollout) -> str:
+    counts = rollout.counts
+    lines = [
+        f"local {name} = {_number(number)}"
+        for name in ("wanted", "updated", "updated_ready", "available")
+        if (number := getattr(counts, name)) is not None
+    ]
+    has_ready = counts.updated_ready is not None
+    words = {
+        "PARTITION": _partition(shown.fields.get("partition"), rollout.partitions),
+        "BY_HAND": _set_of(BY_HAND),
+        "IS_UPDATED": "(updated >= target" + (" and updated_ready >= target)" if has_ready else ")"),
+        "PENDING": _all_of(rollout.pending) if rollout.pending else "false",
+        "PAUSED": _paused(shown.fields.get("paused")),
+    }
+    script = _COUNTING
+    for word, value in words.items():
+        script = script.replace(word, value)
+    details = f"local details = {_text(rollout.details, counts)}"
+    return "\n".join([_DECIDING.replace("DEADLINE", DEADLINE_EXCEEDED).rstrip(), *lines, details, script])
+
+
+def _partition(field: Field | None, partitions: Sum | None) -> str:
+    if partitions is not None:
+        return _number(partitions)
+    return "nil" if field is None else " or ".join(_at(path) for path in _paths(field))
+
+
+def _paused(field: Field | None) -> str:
+    return "false" if field is None else " or ".join(f"{_at(path)} == true" for path in _paths(field))
+
+
+def _paths(field: Field) -> list[str]:
+    """Of both versions: a document has one of them."""
+    return [path for path in (field.hub, field.v1alpha1) if path]
+
+
+def _rules(rules: Rules) -> str:
+    lines = []
+    for rule in rules.rules:
+        details = rules.details if rule.details is None else rule.details
+        answer = f'is("{STATUSES[rule.phase]}", {_text(details, rules.counts)})'
+        lines.append(f"if {_all_of(rule.all)} then return {answer} end")
+    lines.append(f'return is("{STATUSES[rules.otherwise]}", {_text(rules.details, rules.counts)})')
+    return "\n".join([*lines, ""])
+
+
+def _text(details: str, counts: Counts) -> str:
+    first, *parts = details.split("{")
+    made = [f'"{first}"']
+    for part in parts:
+        name, _, rest = part.partition("}")
+        number = getattr(counts, name, None) if "." not in name else None
+        made.append(f"text({path_table(name)})" if number is None else _number(number))
+        made.append(f'"{rest}"')
+    return " .. ".join(one for one in made if one != '""') or '""'
+
+
+def _all_of(conditions: Iterable[Condition]) -> str:
+    return " and ".join(_condition(one) for one in conditions)
+
+
+def _condition(condition: Condition) -> str:
+    match condition:
+        case Is(path, values):
+            return "(" + " or ".join(f'{_at(path)} == "{value}"' for value in values) + ")"
+        case IsTrue(path):
+            return f"{_at(path)} == true"
+        case Has(path, is_there):
+            is_missing = f'({_at(path)} == nil or {_at(path)} == "")'
+            return f"not {is_missing}" if is_there else is_missing
+        case Positive(number):
+            return f"{_number(number)} > 0"
+        case Less(number, than):
+            return f"{_number(number)} < {_number(than)}"
+        case Differs(path, other):
+            return f"{_at(path)} ~= {_at(other)}"
+        case _:
+            assert_never(condition)
+
+
+def _number(number: Number) -> str:
+    match number:
+        case Count(path, default):
+            return f"number({path_table(path)}, {default if isinstance(default, int) else _number(default)})"
+        case Items(path, field, value):
+            return (
+                f'items({path_table(path)}, "{field}", "{value}")' if field else f"items({path_table(path)})"
+            )
+        case Sum(path):
+            return f"sum({path_table(path)})"
+        case Difference(more, less):
+            return f"({_number(more)} - {_number(less)})"
+        case _:
+            assert_never(number)
+
+
+def _at(path: str) -> str:
+    return f"at({path_table(path)})"
+
+
+def path_table(path: str) -> str:
+    """A dotted path as names one by one: scripts cannot take strings apart."""
+    return "{" + ", ".join(f'"{name}"' for name in path.split(".")) + "}"
