@@ -224,7 +224,7 @@ def test_a_button_does_what_its_command_says(
     browser.until_says(f"kubectl kruise rollout pause clonesets.apps.kruise.io/shop -n {namespace}")
     browser.until(lambda: browser.all("#commands form"))
     next(one for one in browser.all("#commands button") if one.text == "Pause").click()
-    browser.until_says("Paused", "rollout resume")
+    browser.until_says("paused", "rollout resume")
     assert (
         hand.get(CLONE_SETS, namespace, "shop")["spec"]["updateStrategy"]["rollingUpdate"]["paused"] is True
     )

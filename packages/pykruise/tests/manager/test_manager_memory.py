@@ -27,7 +27,7 @@ FINITE = {
     *("api.py:_required", "descriptions.py:_classes", "descriptions.py:_of_fields", "settings.py:_sources"),
     *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:decoder_for"),
     *("builtin_types.py:fields_of", "schemas.py:_definitions"),
-    *("__init__.py:_crd", "__init__.py:_folders_in", "__init__.py:_kind"),
+    *("__init__.py:_crd", "__init__.py:_folders_in", "__init__.py:_kind", "__init__.py:_shown"),
 }
 """Functions of what the program itself has: types, modules, definitions. None takes what users or servers send."""
 

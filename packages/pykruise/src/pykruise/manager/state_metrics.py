@@ -3,12 +3,12 @@
 Manager.objects(kind), Manager.rollouts ──▶ StateCollector ──▶ /state-metrics (behind --state-metrics)
 
 Nothing is asked of the API server: a scrape reads the caches that controllers work with. Only the manager that works
-answers with series, so that none is there twice; `max by (…)` over replicas bridges a change of leader. The table
-says where each number is in an object; a number that is absent is 0, as Go writes statuses.
+answers with series, so that none is there twice; `max by (…)` over replicas bridges a change of leader. Kinds
+say where each number is (plans/shown.py); a number that is absent is 0, as Go writes statuses.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,124 +16,20 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from pykruise.kube.clock import parse_time
-from pykruise.kube.documents import Document, get_path
+from pykruise.kube.documents import Document
 from pykruise.manager.manager import Manager
+from pykruise.plans.progress import Count, read_at
+from pykruise.plans.shown import Field, Metrics, Shown
 
-__all__ = ["TABLES", "StateCollector", "Table", "state_registry"]
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """The metrics of one kind: `kruise_<controller>_<name>`, labelled with namespace and, as `<controller>`, name."""
-
-    counts: Mapping[str, str]
-    """Name → dotted path in `{spec, status}`."""
-    amounts: Mapping[str, str] = {}
-    """Name → path of a number or percentage; of a percentage only the digits, with the label `unit`."""
-    texts: Mapping[str, str] = {}
-    """Name → path of a text, which becomes the label `value` of a series that is 1."""
-    has_conditions: bool = True
+__all__ = ["StateCollector", "document_of", "state_registry"]
 
 
-_BLOCK: Final = "spec.updateStrategy.rollingUpdate"
-
-_POD_COUNTS: Final = {
-    "spec_replicas": "spec.replicas",
-    "status_observed_generation": "status.observedGeneration",
-    "status_replicas": "status.replicas",
-    "status_replicas_available": "status.availableReplicas",
-    "status_replicas_ready": "status.readyReplicas",
-    "status_replicas_updated": "status.updatedReplicas",
-}
-
-TABLES: Final[Mapping[str, Table]] = {
-    "cloneset": Table(
-        counts={
-            **_POD_COUNTS,
-            "status_replicas_unavailable": "",
-            "status_replicas_updated_ready": "status.updatedReadyReplicas",
-        },
-        amounts={
-            "spec_strategy_partition": f"{_BLOCK}.partition",
-            "spec_strategy_rollingupdate_max_surge": f"{_BLOCK}.maxSurge",
-            "spec_strategy_rollingupdate_max_unavailable": f"{_BLOCK}.maxUnavailable",
-        },
-        texts={"spec_strategy_type": "spec.updateStrategy.type"},
-    ),
-    "statefulset": Table(
-        counts={**_POD_COUNTS, "status_replicas_current": "status.currentReplicas"},
-        amounts={
-            "spec_strategy_partition": f"{_BLOCK}.partition",
-            "spec_strategy_rollingupdate_max_unavailable": f"{_BLOCK}.maxUnavailable",
-        },
-        texts={
-            "spec_strategy_type": "spec.updateStrategy.type",
-            "status_current_revision": "status.currentRevision",
-            "status_update_revision": "status.updateRevision",
-        },
-    ),
-    "daemonset": Table(
-        counts={
-            "status_observed_generation": "status.observedGeneration",
-            "status_current_number_scheduled": "status.currentNumberScheduled",
-            "status_desired_number_scheduled": "status.desiredNumberScheduled",
-            "status_number_available": "status.numberAvailable",
-            "status_number_misscheduled": "status.numberMisscheduled",
-            "status_number_ready": "status.numberReady",
-            "status_number_unavailable": "status.numberUnavailable",
-            "status_updated_number_scheduled": "status.updatedNumberScheduled",
-        },
-        amounts={
-            "spec_strategy_partition": f"{_BLOCK}.partition",
-            "spec_strategy_rollingupdate_max_surge": f"{_BLOCK}.maxSurge",
-        },
-        texts={"spec_strategy_type": "spec.updateStrategy.type"},
-    ),
-    "uniteddeployment": Table(
-        counts={
-            "spec_replicas": "spec.replicas",
-            "status_observed_generation": "status.observedGeneration",
-            "status_replicas": "status.replicas",
-            "status_replicas_ready": "status.readyReplicas",
-            "status_replicas_updated": "status.updatedReplicas",
-            "status_replicas_updated_ready": "status.updatedReadyReplicas",
-        },
-    ),
-    "sidecarset": Table(
-        counts={
-            "status_observed_generation": "status.observedGeneration",
-            "status_replicas_matched": "status.matchedPods",
-            "status_replicas_updated": "status.updatedPods",
-            "status_replicas_ready": "status.readyPods",
-            "status_replicas_updated_ready": "status.updatedReadyPods",
-        },
-        amounts={
-            "spec_strategy_partition": "spec.updateStrategy.partition",
-            "spec_strategy_rollingupdate_max_unavailable": "spec.updateStrategy.maxUnavailable",
-        },
-        texts={"spec_strategy_type": "spec.updateStrategy.type"},
-    ),
-    "broadcastjob": Table(
-        counts={
-            "status_active": "status.active",
-            "status_desired": "status.desired",
-            "status_failed": "status.failed",
-            "status_succeeded": "status.succeeded",
-        },
-    ),
-    "podunavailablebudget": Table(
-        counts={
-            "status_observed_generation": "status.observedGeneration",
-            "status_current_available": "status.currentAvailable",
-            "status_desired_available": "status.desiredAvailable",
-            "status_total_replicas": "status.totalReplicas",
-            "status_unavailable_allowed": "status.unavailableAllowed",
-        },
-        has_conditions=False,
-    ),
-}
-"""By the controller's name. WorkloadSpreads, whose counts are by subset, are counted by a function of their own."""
-
-_SPREAD: Final = "workloadspread"
+_AMOUNTS: Final = (
+    ("partition", "spec_strategy_partition"),
+    ("maxSurge", "spec_strategy_rollingupdate_max_surge"),
+    ("maxUnavailable", "spec_strategy_rollingupdate_max_unavailable"),
+)
+"""Field of a kind → its series: a number or percentage; of a percentage only the digits, with the label `unit`."""
 
 _LABEL: Final = re.compile(r"[^a-zA-Z0-9_]")
 
@@ -154,17 +50,25 @@ class StateCollector(Collector):
         """All metrics; none while another manager works."""
         if not self._manager.is_leading:
             return
+        phases = GaugeMetricFamily(
+            "pykruise_phase",
+            "1, with how an object is: Progressing, Healthy, Degraded, Paused, Failed or Completed.",
+            labels=["kind", "namespace", "name", "phase"],
+        )
         for kind in self._manager.kinds:
             if kind.control is None:
                 continue
-            name = kind.control.name
-            if name not in TABLES and name != _SPREAD:
+            if kind.shown is None or kind.shown.progress is None:
                 continue
             views = [view for view in self._manager.objects(kind) if self._is_shown(view.namespace)]
-            if name == _SPREAD:
-                yield from _spreads(views)
-            else:
-                yield from _table(name, TABLES[name], views)
+            documents = [document_of(view) for view in views]
+            found = list(zip(views, documents, strict=True))
+            for view, document in found:
+                phase = kind.shown.progress_of(document).phase
+                phases.add_metric([kind.resource.kind, view.namespace, view.name, phase], 1)
+            if kind.shown.metrics is not None:
+                yield from _series(kind.control.name, kind.shown, kind.shown.metrics, found)
+        yield phases
         yield self._waiting()
 
     def _is_shown(self, namespace: str) -> bool:
@@ -191,31 +95,50 @@ def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> Col
     return made
 
 
-def _table(label: str, table: Table, views: Sequence[Any]) -> Iterator[Metric]:
-    documents = [_document(view) for view in views]
-    found = list(zip(views, documents, strict=True))
-    yield from _common(label, views)
-    for name, path in table.counts.items():
+Found = Sequence[tuple[Any, Document]]
+
+
+def _series(label: str, shown: Shown, metrics: Metrics, found: Found) -> Iterator[Metric]:
+    yield from _common(label, [view for view, _ in found])
+    for name, number in metrics.counts.items():
         metric = _gauge(label, name)
         for view, document in found:
-            value = _count(document, path) if path else _unavailable(document)
-            metric.add_metric([view.namespace, view.name], value)
+            metric.add_metric([view.namespace, view.name], number.of(document))
         yield metric
-    for name, path in table.amounts.items():
-        metric = _gauge(label, name, "unit")
-        for view, document in found:
-            digits, unit = _amount(get_path(document, *path.split(".")))
-            if digits is not None:
-                metric.add_metric([view.namespace, view.name, unit], digits)
-        yield metric
-    for name, path in table.texts.items():
+    for field_name, name in _AMOUNTS:
+        if (field := shown.fields.get(field_name)) is not None:
+            yield _amounts(_gauge(label, name, "unit"), field, found)
+    for name, path in metrics.texts.items():
         metric = _gauge(label, name, "value")
         for view, document in found:
-            if text := get_path(document, *path.split(".")):
+            if text := read_at(document, path):
                 metric.add_metric([view.namespace, view.name, str(text)], 1)
         yield metric
-    if table.has_conditions:
+    for name, (field_name, what) in metrics.item_counts.items():
+        yield _of_items(label, name, what, field_name, metrics, found)
+    if metrics.has_conditions:
         yield _conditions(label, found)
+
+
+def _amounts(metric: GaugeMetricFamily, field: Field, found: Found) -> Metric:
+    for view, document in found:
+        digits, unit = _amount(field.value(document))
+        if digits is not None:
+            metric.add_metric([view.namespace, view.name, unit], digits)
+    return metric
+
+
+def _of_items(
+    label: str, name: str, what: str, field_name: str, metrics: Metrics, found: Found
+) -> GaugeMetricFamily:
+    labels = ["namespace", label, metrics.item_label]
+    metric = GaugeMetricFamily(f"kruise_{label}_{name}", what, labels=labels)
+    for view, document in found:
+        for item in read_at(document, metrics.items) or ():
+            metric.add_metric(
+                [view.namespace, view.name, str(item.get("name", ""))], Count(field_name).of(item)
+            )
+    return metric
 
 
 def _common(label: str, views: Sequence[Any]) -> Iterator[Metric]:
@@ -242,23 +165,18 @@ def _gauge(label: str, name: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"kruise_{label}_{name}", what, labels=["namespace", label, *labels])
 
 
-def _document(view: Any) -> Document:
-    spec = getattr(view, "spec", None)
-    conditions = [*(view.stored_status.get("conditions") or ()), *getattr(view, "kstatus", ())]
+def document_of(view: Any) -> Document:
+    """The object of a view, as far as it decides how the object shows itself."""
+    spec, stored = getattr(view, "spec", None), getattr(view, "stored_status", {})
+    conditions = [*(stored.get("conditions") or ()), *getattr(view, "kstatus", ())]
+    metadata = {"name": view.name, "generation": getattr(view, "generation", None)}
+    if getattr(view, "is_deleting", False):
+        metadata["deletionTimestamp"] = "now"
     return {
+        "metadata": metadata,
         "spec": msgspec.to_builtins(spec) if spec is not None else {},
-        "status": {**view.stored_status, "conditions": conditions},
+        "status": {**stored, **({"conditions": conditions} if conditions else {})},
     }
-
-
-def _count(document: Document, path: str) -> float:
-    value = get_path(document, *path.split("."))
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-def _unavailable(document: Document) -> float:
-    there = _count(document, "status.replicas") - _count(document, "status.availableReplicas")
-    return max(there, 0.0)
 
 
 def _amount(value: Any) -> tuple[float | None, str]:
@@ -270,29 +188,12 @@ def _amount(value: Any) -> tuple[float | None, str]:
     return None, ""
 
 
-def _conditions(label: str, found: Sequence[tuple[Any, Document]]) -> Metric:
+def _conditions(label: str, found: Found) -> Metric:
     metric = _gauge(label, "status_condition", "condition", "status")
     for view, document in found:
-        for one in document["status"]["conditions"]:
+        for one in document["status"].get("conditions") or ():
             for status in ("true", "false", "unknown"):
                 is_it = str(one.get("status", "")).lower() == status
                 labels = [view.namespace, view.name, str(one.get("type", "")), status]
                 metric.add_metric(labels, float(is_it))
     return metric
-
-
-def _spreads(views: Sequence[Any]) -> Iterator[Metric]:
-    yield from _common(_SPREAD, views)
-    labels = ["namespace", _SPREAD, "subset"]
-    there = GaugeMetricFamily("kruise_workloadspread_status_subset_replicas", "Its pods.", labels=labels)
-    missing = GaugeMetricFamily(
-        "kruise_workloadspread_status_subset_replicas_missing",
-        "Pods that it still takes; -1: any number.",
-        labels=labels,
-    )
-    for view in views:
-        for subset in view.stored_status.get("subsetStatuses") or ():
-            place = [view.namespace, view.name, subset.get("name", "")]
-            there.add_metric(place, _count(subset, "replicas"))
-            missing.add_metric(place, _count(subset, "missingReplicas"))
-    yield from (there, missing)
