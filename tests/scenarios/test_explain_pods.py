@@ -191,7 +191,7 @@ async def test_a_pod_without_budgets_is_covered_by_none_and_one_that_is_not_ther
     await stage.until(serves)
     found = await of_pod(stage, "lonely")
     assert text(found, now=stage.clock()) == (
-        f"Pod {stage.namespace}/lonely: done. No PodUnavailableBudget covers it.\n"
+        f"Pod {stage.namespace}/lonely: Healthy. No PodUnavailableBudget covers it.\n"
     )
     with pytest.raises(CommandError, match="there is no Pod"):
         await of_pod(stage, "none")

@@ -131,7 +131,7 @@ async def test_the_label_of_a_hook_is_named_in_the_condition_too(stage: Stage) -
         )
 
     await stage.until(is_in_condition)
-    assert found.needs_a_person
+    assert found.phase.needs_a_person
 
 
 async def test_no_partition_is_blamed_where_there_is_none(stage: Stage) -> None:
@@ -164,7 +164,7 @@ async def test_the_claim_and_its_missing_storage_class_are_named(stage: Stage) -
     found, said = await until_caused(stage, "UnboundClaims")
     assert "PVC data-web-" in said
     assert "wants storage class unprovisioned-class, which is not there" in said
-    assert found.needs_a_person
+    assert found.phase.needs_a_person
 
 
 async def test_in_place_only_says_so_first_and_nothing_of_budgets(stage: Stage) -> None:

@@ -129,7 +129,7 @@ async def test_watching_prints_each_change_until_it_is_done(stage: Stage) -> Non
     # then it has printed more than once, never the same twice in a row, and ends with the rollout
     assert len(printed) > 1
     assert all(first.strip() != second.strip() for first, second in pairwise(printed))
-    assert printed[-1].strip().startswith(f"CloneSet {stage.namespace}/web: done.")
+    assert printed[-1].strip().startswith(f"CloneSet {stage.namespace}/web: Healthy.")
 
 
 async def test_json_has_what_the_text_has(stage: Stage) -> None:

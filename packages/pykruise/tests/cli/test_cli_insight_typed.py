@@ -75,7 +75,7 @@ def test_exit_codes_say_nothing_changes_or_an_error(tmp_path: Path) -> None:
     assert (beside.exit_code, beside.stdout) == (0, expected)
     # and a watch ends when the rollout is done
     assert watched.exit_code == 0
-    assert "CloneSet default/web: done." in watched.stdout
+    assert "CloneSet default/web: Healthy." in watched.stdout
     assert (explained.exit_code, json.loads(explained.stdout)["verdict"]) == (0, "done")
     # and what cannot be done is one line
     assert (missing.exit_code, missing.stdout) == (1, "")

@@ -185,7 +185,7 @@ def _shown(value: Any) -> str:
 
 def explained_part(found: Explanation, *, namespace: str, remark: str = "") -> Part:
     """Seen by who may list pods there: its words name them. `remark`: why nothing could be said."""
-    body = {"verdict": found.verdict, "remark": remark, **msgspec.to_builtins(found)}
+    body = {"remark": remark, **msgspec.to_builtins(found)}
     for wait in body["waits"]:
         wait["words"] = wait["words"][:MOST_WORDS]
         wait["count"] = len(wait["pods"])

@@ -209,16 +209,18 @@ async def run_explain(
                 say(text_now if shown is None else f"\n{text_now}")
                 shown = found
             is_late = ends is not None and time.monotonic() + every_s > ends
-            if not watch or is_late or all(one.verdict == "done" for one in found):
+            if (
+                not watch
+                or is_late
+                or all(one.verdict == "done" and not one.phase.exit_code for one in found)
+            ):
                 return max((code_of(one) for one in found), default=DONE)
             await asyncio.sleep(every_s)
 
 
 def code_of(found: Explanation) -> int:
-    """0: done, or as it was asked for; 2: it goes on by itself; 3: it needs a person."""
-    if found.verdict in ("done", "paused"):
-        return DONE
-    return BROKEN if found.needs_a_person else WAITING
+    """0: as it was asked for; 2: it goes on by itself; 3: it needs a person."""
+    return found.phase.exit_code
 
 
 class Targets(msgspec.Struct, frozen=True):

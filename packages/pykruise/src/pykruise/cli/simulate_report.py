@@ -62,7 +62,7 @@ def outcome_of(played: Played) -> str:
     if not played.is_over or (played.end is None and not played.is_job):
         return "not over"
     if played.is_job:
-        return "failed" if played.end is not None and played.end.needs_a_person else "complete"
+        return "failed" if played.end is not None and played.end.phase.needs_a_person else "complete"
     assert played.end is not None
     return {"done": "complete", "paused": "paused"}.get(played.end.verdict, "stuck")
 

@@ -15,10 +15,12 @@ import msgspec
 from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.known import workload_insight
 from pykruise.cli.insight.look import Sight
+from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import WorkloadInsight
+from pykruise.plans.progress import Phase
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, CODES, NEEDS_A_PERSON, NOT_WRITTEN, Code, rank_of, remedy_of
 from pykruise.pods.selector_guard import SELECTOR_MISMATCH
@@ -34,6 +36,7 @@ __all__ = [
     "harmless",
     "next_of",
     "not_taken_up",
+    "phase_of",
     "ranked",
     "roll_back",
     "shown_age",
@@ -67,8 +70,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     verdict: str
-    """done, moving, waiting, paused, refused or terminating."""
+    """What its manager does: done, moving, waiting, paused, refused or terminating."""
     headline: str
+    phase: Phase = Phase.PROGRESSING
+    """How it is, as the dashboard, Argo CD and the metrics say it too (plans/progress.py)."""
     condition: str = ""
     """What the object itself says it waits for: reason and message of its condition Waiting."""
     done: tuple[str, ...] = ()
@@ -80,11 +85,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     def cause(self) -> str:
         """Code of the first wait; empty: nothing is waited for."""
         return self.waits[0].code if self.waits else ""
-
-    @property
-    def needs_a_person(self) -> bool:
-        """Whether something in the way stays until a person does something."""
-        return self.verdict == "refused" or any(wait.code in NEEDS_A_PERSON for wait in self.waits)
 
 
 _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "FailedUpdatePod"})
@@ -103,6 +103,7 @@ def explain(sight: Sight, plan: Plan, *, way_back: str | None = None) -> Explana
         namespace=meta.get("namespace", ""),
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document),
+        phase=phase_of(sight.document, () if isinstance(sight.kind.insight, WorkloadInsight) else waits),
         headline=_headline(sight, plan, status),
         condition=_condition_of(sight.document.get("status") or {}),
         done=tuple(_done(sight, plan, status)),
@@ -152,6 +153,17 @@ def verdict_of(waits: Sequence[Wait], plan: Plan, document: Document) -> str:
     if Code.PAUSED in codes:
         return "paused"
     return "done"
+
+
+def phase_of(document: Document, waits: Sequence[Wait]) -> Phase:
+    """The phase that the object itself shows. `waits`: what its status does not know of, such as pods of others."""
+    shown = shown_of(document)
+    if shown is None:
+        return Phase.PROGRESSING
+    phase = shown.progress_of(document).phase
+    is_open = phase in (Phase.PROGRESSING, Phase.HEALTHY)
+    has_cause = any(wait.code in NEEDS_A_PERSON for wait in waits)
+    return Phase.DEGRADED if is_open and has_cause else phase
 
 
 def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
@@ -467,7 +479,7 @@ def text(explanation: Explanation, *, now: Instant) -> str:
     """As a person reads it."""
     one = explanation
     where = f"{one.namespace}/{one.name}" if one.namespace else one.name
-    lines = [f"{one.kind} {where}: {one.verdict}. {_capital(one.headline)}."]
+    lines = [f"{one.kind} {where}: {one.phase}. {_capital(one.headline)}."]
     if one.condition:
         lines += ["", f"It says itself: {one.condition}"]
     if one.done:

@@ -24,6 +24,7 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import Settings
+from pykruise.plans.progress import Phase
 from pykruise.plans.targets import TARGET_VIEWS
 from pykruise.pods.budgets import (
     POD_UNAVAILABLE_BUDGETS,
@@ -38,7 +39,7 @@ from pykruise.pods.budgets import (
     protected_operations,
 )
 from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
 from pykruise.pods.views import PodView
 
 __all__ = ["NAMES", "PodSight", "explain_pod", "look_at_pod"]
@@ -127,6 +128,7 @@ def explain_pod(sight: PodSight) -> Explanation:
         namespace=meta["namespace"],
         name=meta["name"],
         verdict=_verdict(pod, answers, waits),
+        phase=_phase(pod, answers, waits),
         headline=_headline(sight),
         done=of_budget.done if of_budget is not None else (),
         waits=waits,
@@ -139,6 +141,13 @@ def _verdict(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait])
         return "terminating"
     is_held = _REFUSED in answers.values() or any(wait.code == Code.EVICTION_BUDGET for wait in waits)
     return "waiting" if is_held or any(pod.name in wait.pods for wait in waits) else "done"
+
+
+def _phase(pod: PodView, answers: dict[Operation, str], waits: Sequence[Wait]) -> Phase:
+    own = {wait.code for wait in waits if pod.name in wait.pods}
+    if own & NEEDS_A_PERSON and not pod.is_deleting:
+        return Phase.DEGRADED
+    return Phase.HEALTHY if _verdict(pod, answers, waits) == "done" else Phase.PROGRESSING
 
 
 def _headline(sight: PodSight) -> str:

@@ -93,7 +93,7 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
 
 
 def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
-    """What its upgrade waits for; None: all pods that are to be upgraded are, and run their new sidecars.
+    """What its upgrade waits for, or what holds it as it was asked for; None: all pods run their new sidecars.
 
     A pod of which only its own containers are not ready is none of its business.
     """
@@ -109,6 +109,9 @@ def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reaso
     restarting = sum(pod.is_updated and not pod.is_consistent for pod in pods)
     if restarting:
         return Reason(Code.UPDATING_IN_PLACE, f"sidecars of {restarting} pods are being restarted")
+    if held:
+        reason = min((reason for _, reason in held), key=lambda reason: rank_of(reason.code))
+        return Reason(reason.code, f"{count}: {reason.message}", reason.remedy)
     return None
 
 

@@ -17,6 +17,7 @@ from pykruise.cli.insight.explaining import (
     Wait,
     explain,
     next_of,
+    phase_of,
     ranked,
     roll_back,
     verdict_of,
@@ -78,6 +79,7 @@ async def explain_united(client: Client, key: Key, now: Instant, settings: Setti
     return msgspec.structs.replace(
         own,
         verdict=verdict,
+        phase=phase_of(sight.document, waits),
         done=tuple(_subsets(sight.snapshot)),
         waits=waits,
         next=tuple(next_of(plan, waits)),
