@@ -173,7 +173,7 @@ class LivePages:
         resource = self._by_name.get(str(asked.get("kind", "")))
         name, namespace = asked.get("name"), asked.get("namespace", "")
         if resource is None or not isinstance(name, str) or not name or not isinstance(namespace, str):
-            raise CommandError("say which object: kind=clonesets.apps.kruise.io&namespace=…&name=…")
+            raise CommandError("say which object: kind=PLURAL.GROUP&namespace=…&name=…")
         if "/" in name or "/" in namespace:
             raise CommandError("names have no slash")
         return resource, Key(namespace if resource.namespaced else "", name)
