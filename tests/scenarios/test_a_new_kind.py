@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import grimp
+import msgspec
 import pytest
 import yaml
 from importlinter.contracts.independence import IndependenceContract
+from prometheus_client import generate_latest
 
 import pykruise.kinds
 from pykruise.admission.configurations import Endpoint, configurations
@@ -22,9 +24,14 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import run_explain
+from pykruise.cli.kubectl.entry import run_async
+from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.session import Reached, Surroundings
 from pykruise.cli.plan import run_plan
 from pykruise.cli.playground import Playground, playground
 from pykruise.cli.simulate import Conditions, run_simulate
+from pykruise.dashboard.actions import actions_of as buttons_of
+from pykruise.dashboard.rollouts import rollout_resources, rollout_row
 from pykruise.kinds import crds, named
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.reference import reference
@@ -34,6 +41,8 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from pykruise.kube.transport import Transport, WrappedTransport
+from pykruise.manager.argocd import config_map
 from pykruise.manager.doctor.findings import Level
 from pykruise.manager.doctor.kinds import check_crds
 from pykruise.manager.doctor.live import Live
@@ -41,7 +50,9 @@ from pykruise.manager.flags import help_text, parse
 from pykruise.manager.install import Installation, manifests
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
+from pykruise.manager.state_metrics import state_registry
 from pykruise.sandbox.cluster import ClusterSettings
+from support.lua import run_lua
 from support.paper import START
 
 pytestmark = pytest.mark.sandbox_only
@@ -252,6 +263,98 @@ async def test_simulate_plays_it(tmp_path: Path) -> None:
     # then
     assert "complete" in printed[0]
     assert "create: deck-0, deck-1, deck-2" in printed[0]
+
+
+# ── how it shows itself ──────────────────────────────────────────────────────
+
+
+async def run_kubectl(found: Playground, *argv: str) -> tuple[int, str]:
+    """The exit code of `kubectl kruise`, and what it printed."""
+
+    class Here(msgspec.Struct, frozen=True):
+        """The cluster of the test."""
+
+        transport: Transport
+        namespace: str
+
+    async def connect(_: Call) -> Reached:
+        return Here(_StaysOpen(found.client.transport), "default")
+
+    said: list[str] = []
+    around = Surroundings(out=said.append, err=said.append, connect=connect, clock=found.cluster.clock)
+    return await run_async(argv, around), "".join(said)
+
+
+class _StaysOpen(WrappedTransport):
+    async def close(self) -> None:
+        """Others use it too."""
+
+
+async def test_the_verbs_of_kubectl_kruise_know_it() -> None:
+    async with place() as found:
+        await found.client.create(CREWS, "default", crew(size=2))
+        # when its rollout is waited for
+        code, said = await run_kubectl(found, "rollout", "status", "crew/deck", "--timeout=60s")
+        # then
+        assert (code, said.splitlines()[-1]) == (0, 'Crew "deck" is healthy: 2 of 2 are on deck')
+        # and it has a table
+        _, said = await run_kubectl(found, "get", "all")
+        assert "crews.apps.kruise.io:\nNAME   SIZE   READY   AGE\ndeck   2      2" in said
+        # when it is paused, its size is only wished for
+        assert (await run_kubectl(found, "rollout", "pause", "crew/deck"))[0] == 0
+        await found.client.patch(CREWS, "default", "deck", {"spec": {"size": 3}}, patch_type=PatchType.MERGE)
+        await until(lambda: _is_observed(found.client))
+        stored = decode(await found.client.get(CREWS, "default", "deck"))
+        assert stored["spec"]["paused"] is True
+        # and a restart changes its template
+        assert (await run_kubectl(found, "rollout", "restart", "crew/deck"))[0] == 0
+        stored = decode(await found.client.get(CREWS, "default", "deck"))
+        (variable,) = stored["spec"]["template"]["spec"]["containers"][0]["env"]
+        assert variable["name"] == "RESTARTED_AT"
+
+
+async def _is_observed(client: Client) -> bool:
+    found = decode(await client.get(CREWS, "default", "deck"))
+    return bool(found["status"]["observedGeneration"] == found["metadata"]["generation"])
+
+
+def crew_with(generation: int = 1, **status: Any) -> Object:
+    made = crew(size=2)
+    made["metadata"] |= {"generation": generation, "uid": "u", "resourceVersion": "1"}
+    return {**made, "status": {"observedGeneration": 1, **status}}
+
+
+STATES = [
+    (crew_with(size=2, ready=2), "Healthy", "still", "Healthy"),
+    (crew_with(size=1, ready=1), "Progressing", "moves", "Progressing"),
+    (crew_with(generation=2, size=2, ready=2), "Progressing", "moves", "Progressing"),
+]
+
+
+@pytest.mark.parametrize(("document", "phase", "state", "health"), STATES)
+def test_it_has_a_row_of_the_dashboard_and_a_health_of_argo_cd(
+    document: Object, phase: str, state: str, health: str
+) -> None:
+    # the dashboard
+    assert CREWS in rollout_resources()
+    row = rollout_row(CREWS, document)
+    assert (row.phase, row.state, row.images) == (phase, state, ("a:1",))
+    assert {action.id for action in buttons_of(CREWS, document)} == {"pause", "restart", "image-0"}
+    # Argo CD
+    data = config_map()["data"]
+    said = run_lua(data["resource.customizations.health.apps.kruise.io_Crew"], document)
+    assert said["status"] == health
+    actions = yaml.safe_load(data["resource.customizations.actions.apps.kruise.io_Crew"])
+    assert [one["name"] for one in actions["definitions"]] == ["restart", "pause", "resume"]
+
+
+async def test_it_has_metrics() -> None:
+    async with place() as found:
+        await found.client.create(CREWS, "default", crew(size=2))
+        await until(lambda: _is_ready(found.client, 2))
+        series = generate_latest(state_registry(found.manager)).decode()
+    assert 'pykruise_phase{kind="Crew",name="deck",namespace="default",phase="Healthy"} 1.0' in series
+    assert 'kruise_crew_status_ready{crew="deck",namespace="default"} 2.0' in series
 
 
 # ── imports ──────────────────────────────────────────────────────────────────

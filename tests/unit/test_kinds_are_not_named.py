@@ -50,9 +50,9 @@ def named_in(path: Path) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pykruise.kinds."):
             yield f"{path.name}:{node.lineno}: imports {node.module}"
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in sentences:
-            if found := _NAMED.search(node.value):
-                yield f"{path.name}:{node.lineno}: {found[0]}"
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in sentences
+        if is_text and (found := _NAMED.search(node.value)):
+            yield f"{path.name}:{node.lineno}: {found[0]}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -61,8 +61,7 @@ def test_no_kind_is_named_where_all_kinds_are_shown(path: Path) -> None:
     if path.name in ALLOWED and path.parent.name == "kubectl":
         assert named, f"{path.name} names no kind any more: take it off the list"
     else:
-        # kinds of Kubernetes have the names of two of ours
-        assert [one for one in named if not one.endswith(("StatefulSet", "DaemonSet"))] == []
+        assert named == []
 
 
 @pytest.mark.parametrize("path", sorted((DASHBOARD / "static").glob("*.js")), ids=lambda path: path.name)
