@@ -126,6 +126,7 @@ docs: $(VENV)/.ready
 	@$(BIN)/python -m pykruise.kinds.reference > docs/api.md
 	@$(BIN)/python -m pykruise.pods.reasons_page > docs/reasons.md
 	@$(BIN)/python -m pykruise.kinds.differences docs/migration.md
+	@$(BIN)/python -m pykruise.cli.kubectl.verbs_page docs/kubectl.md
 	@$(BIN)/python -m pykruise.manager.chart charts/pykruise
 	@$(BIN)/python -m pykruise.dashboard.install charts/pykruise
 

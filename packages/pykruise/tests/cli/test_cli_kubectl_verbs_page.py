@@ -1,0 +1,19 @@
+"""The page that says which verbs are for which kind is made of what kinds show."""
+
+import pytest
+
+from pykruise.cli.kubectl.verbs_page import END, table, with_table
+from pykruise.kinds import all_shown
+from support.sources import ROOT
+
+
+def test_the_page_says_what_kinds_show() -> None:
+    page = (ROOT / "docs" / "kubectl.md").read_text("utf-8")
+    assert page == with_table(page), "make docs"
+    (row,) = [row for row in table().splitlines() if "`rollout status`" in row]
+    assert all((shown.title or shown.kind) in row for shown in all_shown() if shown.progress is not None)
+
+
+def test_a_page_without_a_place_for_the_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="no place for the table"):
+        with_table(END)
