@@ -19,7 +19,7 @@ DASHBOARD = ROOT / "packages" / "dashboard" / "src" / "pykruise" / "dashboard"
 FILES = (
     *sorted((SOURCES / "cli" / "kubectl").glob("*.py")),
     *(SOURCES / "manager" / name for name in ("argocd.py", "lua_health.py", "state_metrics.py")),
-    *(SOURCES / "plans" / name for name in ("progress.py", "shown.py", "shown_lines.py")),
+    *(SOURCES / "plans" / name for name in ("progress.py", "pulling.py", "shown.py", "shown_lines.py")),
     *sorted(DASHBOARD.glob("*.py")),
 )
 

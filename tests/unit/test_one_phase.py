@@ -20,7 +20,6 @@ from pykruise.manager.lua_health import STATUSES, health_script
 from pykruise.manager.state_metrics import document_of
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import (
-    DEADLINE_EXCEEDED,
     Condition,
     Count,
     Counts,
@@ -39,7 +38,7 @@ from pykruise.plans.progress import (
     Sum,
 )
 from pykruise.plans.shown import Shown
-from pykruise.pods.reasons import AT_REST, HELD, NEEDS_A_PERSON, NEVER_OBSERVED, Code
+from pykruise.pods.reasons import AT_REST, DEADLINE_EXCEEDED, HELD, NEEDS_A_PERSON, NEVER_OBSERVED, Code
 from pykruise.pods.standing import standing_of
 from pykruise.runtime.kstatus import with_kstatus
 from pykruise.runtime.reasons import Reason

@@ -12,7 +12,6 @@ from typing import Final, assert_never
 
 from pykruise.plans.progress import (
     BY_HAND,
-    DEADLINE_EXCEEDED,
     Condition,
     Count,
     Counts,
@@ -31,7 +30,7 @@ from pykruise.plans.progress import (
     Sum,
 )
 from pykruise.plans.shown import Field, Shown
-from pykruise.pods.reasons import HELD, NEEDS_A_PERSON, NEVER_OBSERVED
+from pykruise.pods.reasons import DEADLINE_EXCEEDED, HELD, NEEDS_A_PERSON, NEVER_OBSERVED
 
 __all__ = ["AT", "STATUSES", "health_script", "path_table"]
 

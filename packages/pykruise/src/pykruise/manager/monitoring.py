@@ -9,13 +9,17 @@ the leader changes.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from pykruise.kinds import all_shown
 from pykruise.kube.documents import Document
-from pykruise.pods.standing import DEADLINE_EXCEEDED, STALLING
+from pykruise.plans.progress import Number
+from pykruise.plans.shown import Shown
+from pykruise.pods.reasons import DEADLINE_EXCEEDED
+from pykruise.pods.standing import STALLING
 
 __all__ = [
     "ALERTS",
@@ -49,39 +53,47 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _of_workloads() -> Iterator[Alert]:
-    for kind in ("CloneSet", "StatefulSet", "DaemonSet", "UnitedDeployment", "SidecarSet"):
-        label = kind.lower()
-        by = f"max by (namespace, {label})"
-        yield Alert(
-            name=f"Kruise{kind}GenerationMismatch",
-            expr=(
-                f"{by} (kruise_{label}_metadata_generation) !="
-                f" {by} (kruise_{label}_status_observed_generation)"
-            ),
-            for_s=900,
-            summary=f"The last change of {kind} {{{{ $labels.namespace }}}}/{{{{ $labels.{label} }}}}"
-            " has not been taken up.",
-            needs_state=True,
-        )
-    for kind in ("CloneSet", "StatefulSet"):
-        label = kind.lower()
-        by = f"max by (namespace, {label})"
-        yield Alert(
-            name=f"Kruise{kind}ReplicasMismatch",
-            expr=f"{by} (kruise_{label}_spec_replicas) > {by} (kruise_{label}_status_replicas_available)",
-            for_s=900,
-            summary=f"{kind} {{{{ $labels.namespace }}}}/{{{{ $labels.{label} }}}} has fewer pods available"
-            " than it wants.",
-            needs_state=True,
-        )
-    yield Alert(
-        name="KruiseDaemonSetUnavailable",
-        expr="max by (namespace, daemonset) (kruise_daemonset_status_number_unavailable) > 0",
-        for_s=900,
-        summary="Pods of DaemonSet {{ $labels.namespace }}/{{ $labels.daemonset }} are not available"
-        " on {{ $value }} nodes.",
-        needs_state=True,
-    )
+    """Of each kind with a rollout those whose series it has."""
+    counted = [one for one in all_shown() if one.board == "rollouts" and one.metrics is not None]
+    for shown in counted:
+        label, named, by, counts = _about(shown)
+        if "status_observed_generation" in counts:
+            yield Alert(
+                name=f"Kruise{shown.kind}GenerationMismatch",
+                expr=(
+                    f"{by} (kruise_{label}_metadata_generation) !="
+                    f" {by} (kruise_{label}_status_observed_generation)"
+                ),
+                for_s=900,
+                summary=f"The last change of {named} has not been taken up.",
+                needs_state=True,
+            )
+    for shown in counted:
+        label, named, by, counts = _about(shown)
+        if {"spec_replicas", "status_replicas_available"} <= set(counts):
+            yield Alert(
+                name=f"Kruise{shown.kind}ReplicasMismatch",
+                expr=f"{by} (kruise_{label}_spec_replicas) > {by} (kruise_{label}_status_replicas_available)",
+                for_s=900,
+                summary=f"{named} has fewer pods available than it wants.",
+                needs_state=True,
+            )
+        if "status_number_unavailable" in counts:
+            yield Alert(
+                name=f"Kruise{shown.kind}Unavailable",
+                expr=f"{by} (kruise_{label}_status_number_unavailable) > 0",
+                for_s=900,
+                summary=f"Pods of {named} are not available on {{{{ $value }}}} nodes.",
+                needs_state=True,
+            )
+
+
+def _about(shown: Shown) -> tuple[str, str, str, Mapping[str, Number]]:
+    """Its label, what sentences call it, by what its series are one, and its series."""
+    assert shown.metrics is not None
+    label = shown.kind.lower()
+    named = f"{shown.kind} {{{{ $labels.namespace }}}}/{{{{ $labels.{label} }}}}"
+    return label, named, f"max by (namespace, {label})", shown.metrics.counts
 
 
 _WAITING: Final = "max by (kind, namespace, name, cause) (pykruise_rollout_waiting"

@@ -24,7 +24,7 @@ from pykruise.plans.progress import (
     When,
 )
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Shown, Verbs
-from pykruise.plans.shown_lines import nodes_line
+from pykruise.plans.shown_lines import pods_line
 
 __all__ = ["FOREIGN", "ROLLOUTS"]
 
@@ -167,7 +167,7 @@ _DAEMON_SET: Final = Shown(
             available=Count("status.numberAvailable"),
         ),
     ),
-    line=nodes_line("daemon set"),
+    line=pods_line("daemon set", pods="new", is_per_node=True),
     fields={
         "maxUnavailable": Field(f"{_BLOCK}.maxUnavailable"),
         "maxSurge": Field(f"{_BLOCK}.maxSurge"),

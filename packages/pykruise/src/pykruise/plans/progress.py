@@ -14,11 +14,10 @@ import msgspec
 
 from pykruise.kube.documents import get_path
 from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
-from pykruise.pods.reasons import HELD, NEEDS_A_PERSON, NEVER_OBSERVED, Code
+from pykruise.pods.reasons import DEADLINE_EXCEEDED, HELD, NEEDS_A_PERSON, NEVER_OBSERVED, Code
 
 __all__ = [
     "BY_HAND",
-    "DEADLINE_EXCEEDED",
     "PARTITION_HOLDS",
     "Condition",
     "Count",
@@ -272,7 +271,6 @@ BY_HAND: Final = ("OnDelete", "NotUpdate")
 """Values of spec.updateStrategy.type with which nothing is updated without a person."""
 PARTITION_HOLDS: Final = HELD - {Code.PAUSED}
 """Of what holds a rollout: all but a pause."""
-DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag=True):

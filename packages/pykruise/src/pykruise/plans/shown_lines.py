@@ -1,6 +1,6 @@
 """Lines of `rollout status`, for kinds whose rollouts are alike.
 
-document, Progress ──▶ revisions_line(), nodes_line(), pods_line() ──▶ one line, in the words of kubectl and OpenKruise
+document, Progress ──▶ revisions_line(), pods_line() ──▶ one line, in the words of kubectl and OpenKruise
 
 Pure.
 """
@@ -12,7 +12,7 @@ from pykruise.kube.documents import get_path
 from pykruise.kube.go_text import quoted
 from pykruise.plans.progress import Progress
 
-__all__ = ["nodes_line", "pods_line", "pull_phase", "revisions_line"]
+__all__ = ["pods_line", "revisions_line"]
 
 Document = Mapping[str, Any]
 
@@ -41,28 +41,11 @@ def revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document
     return line
 
 
-def nodes_line(title: str) -> Callable[[Document, Progress], str]:
-    """The lines of a kind with a pod for each node."""
-
-    def line(document: Document, progress: Progress) -> str:
-        what = f"{title} {quoted(str(document['metadata']['name']))}"
-        target = progress.wanted - progress.kept
-        if progress.is_done:
-            return f"{what} successfully rolled out"
-        if progress.updated < target:
-            return _of_target(f"{what} rollout", progress.updated, target, "new pods")
-        return (
-            f"Waiting for {what} rollout to finish: {progress.available} of {progress.wanted} updated pods are"
-            " available..."
-        )
-
-    return line
-
-
 def pods_line(
-    title: str, *, pods: str, done: Callable[[Progress], str] = lambda _: ""
+    title: str, *, pods: str, done: Callable[[Progress], str] = lambda _: "", is_per_node: bool = False
 ) -> Callable[[Document, Progress], str]:
-    """The lines of a kind whose pods are updated, and ready. `pods`: what they are called."""
+    """The lines of a kind whose pods are updated, and ready; with `is_per_node` available. `pods`: what they are
+    called."""
 
     def line(document: Document, progress: Progress) -> str:
         what = f"{title} {quoted(str(document['metadata']['name']))}"
@@ -71,21 +54,14 @@ def pods_line(
             return f"{what} successfully rolled out{done(progress)}"
         if progress.updated < target:
             return _of_target(f"{what} rollout", progress.updated, target, f"{pods} pods")
+        waiting = f"Waiting for {what} rollout to finish:"
+        if is_per_node:
+            return f"{waiting} {progress.available} of {progress.wanted} updated pods are available..."
         if progress.updated_ready < target:
-            return (
-                f"Waiting for {what} rollout to finish: {progress.updated_ready} of {target} updated pods are"
-                " ready..."
-            )
+            return f"{waiting} {progress.updated_ready} of {target} updated pods are ready..."
         return _not_there(document, progress, title)
 
     return line
-
-
-def pull_phase(document: Document) -> str:
-    """Of a job that pulls images: Completed, Running, Pending."""
-    if _status(document, "completionTime"):
-        return "Completed"
-    return "Running" if _status(document, "startTime") else "Pending"
 
 
 def _of_target(what: str, updated: int, target: int, pods: str) -> str:

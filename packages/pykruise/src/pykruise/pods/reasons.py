@@ -16,6 +16,7 @@ from pykruise.runtime.reasons import Reason, WriteFault
 __all__ = [
     "AT_REST",
     "CODES",
+    "DEADLINE_EXCEEDED",
     "HELD",
     "NEEDS_A_PERSON",
     "NEVER_OBSERVED",
@@ -392,6 +393,9 @@ AT_REST: Final = frozenset(
     }
 )
 """As it was asked for, or worth knowing: nothing is waited for."""
+
+DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
+"""Reason of the condition Progressing when progressDeadlineSeconds have passed, as of a Deployment."""
 
 HELD: Final = frozenset({Code.PAUSED, Code.PARTITION, Code.PARTITIONED_SCALING, Code.NODE_SELECTOR})
 """A rollout goes on only when a person lets it."""

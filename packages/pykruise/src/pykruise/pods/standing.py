@@ -11,17 +11,15 @@ not stall it: images come, and progressDeadlineSeconds says how long to wait for
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.pods.reasons import AT_REST, NOT_WRITTEN, Code
+from pykruise.pods.reasons import AT_REST, DEADLINE_EXCEEDED, NOT_WRITTEN, Code
 from pykruise.pods.waiting import WAITING
 from pykruise.runtime.kstatus import Conditions, Standing
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["CONVERGED", "DEADLINE_EXCEEDED", "STALLING", "standing_of"]
+__all__ = ["CONVERGED", "STALLING", "standing_of"]
 
 CONVERGED: Final = "Converged"
 """Reason of Ready when nothing is waited for."""
-
-DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 
 STALLING: Final = frozenset(
     {

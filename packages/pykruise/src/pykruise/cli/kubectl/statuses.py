@@ -15,8 +15,9 @@ from pykruise.kinds import shown_of
 from pykruise.kube.documents import get_path
 from pykruise.kube.go_text import quoted
 from pykruise.plans.foreign import FOREIGN
-from pykruise.plans.progress import DEADLINE_EXCEEDED, Phase, Progress
+from pykruise.plans.progress import Phase, Progress
 from pykruise.plans.shown import Shown
+from pykruise.pods.reasons import DEADLINE_EXCEEDED
 
 __all__ = ["RolloutFailed", "Status", "needs_a_person", "status_of"]
 

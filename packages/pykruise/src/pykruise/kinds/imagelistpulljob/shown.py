@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.go_text import quoted
-from pykruise.plans.progress import Count, Counts, Has, Is, Items, Phase, Positive, Progress, Rules, When
+from pykruise.plans.progress import Count, Items, Phase, Progress
+from pykruise.plans.pulling import pull_phase, pull_rules
 from pykruise.plans.shown import Cell, Field, Shown
-from pykruise.plans.shown_lines import pull_phase
 
 __all__ = ["SHOWN"]
 
-_ACTIVE: Final = Count("status.active")
+_SUCCEEDED: Final = Count("status.completed")
 _FAILED: Final = Items("status.failedImageStatuses")
 
 
@@ -31,40 +31,11 @@ SHOWN: Final = Shown(
     board="jobs",
     place=130,
     is_observed=False,
-    progress=Rules(
-        rules=(
-            When(
-                phase=Phase.FAILED,
-                all=(Has("status.completionTime"), Positive(_FAILED)),
-                details="{succeeded} of {wanted} images, {failed} failed",
-            ),
-            When(phase=Phase.COMPLETED, all=(Has("status.completionTime"),)),
-            When(
-                phase=Phase.DEGRADED,
-                all=(Positive(_FAILED),),
-                details="{succeeded} of {wanted} images, {failed} failed",
-            ),
-            When(
-                phase=Phase.PROGRESSING,
-                all=(Has("status.startTime", is_there=False),),
-                details="it has not begun",
-            ),
-            When(phase=Phase.PROGRESSING, all=(Positive(_ACTIVE),)),
-            When(phase=Phase.HEALTHY, all=(Is("spec.completionPolicy.type", ("Never",)),)),
-        ),
-        otherwise=Phase.PROGRESSING,
-        counts=Counts(
-            wanted=Count("status.desired"),
-            active=_ACTIVE,
-            succeeded=Count("status.completed"),
-            failed=_FAILED,
-        ),
-        details="{succeeded} of {wanted} images",
-    ),
+    progress=pull_rules(succeeded=_SUCCEEDED, failed=_FAILED, unit="images"),
     line=_line,
     columns=(
         Cell("PHASE", pull_phase),
-        Cell("COMPLETED", "status.completed"),
+        Cell("COMPLETED", _SUCCEEDED),
         Cell("FAILED", _FAILED),
         Cell("TOTAL", "status.desired"),
     ),

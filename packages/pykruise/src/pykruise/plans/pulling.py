@@ -1,0 +1,47 @@
+"""How far a job is that has nodes pull images: the same rules for one image and for a list.
+
+the kind's counts ──▶ pull_rules() ──▶ Rules (plans/progress.py)
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import get_path
+from pykruise.plans.progress import Count, Counts, Has, Is, Number, Phase, Positive, Rules, When
+
+__all__ = ["pull_phase", "pull_rules"]
+
+_ENDED: Final = Has("status.completionTime")
+
+
+def pull_rules(*, succeeded: Count, failed: Number, unit: str) -> Rules:
+    """`unit`: what is counted, nodes or images."""
+    active = Count("status.active")
+    done = f"{{succeeded}} of {{wanted}} {unit}"
+    in_part = f"{done}, {{failed}} failed"
+    return Rules(
+        rules=(
+            When(phase=Phase.FAILED, all=(_ENDED, Positive(failed)), details=in_part),
+            When(phase=Phase.COMPLETED, all=(_ENDED,)),
+            When(phase=Phase.DEGRADED, all=(Positive(failed),), details=in_part),
+            When(
+                phase=Phase.PROGRESSING,
+                all=(Has("status.startTime", is_there=False),),
+                details="it has not begun",
+            ),
+            When(phase=Phase.PROGRESSING, all=(Positive(active),)),
+            When(phase=Phase.HEALTHY, all=(Is("spec.completionPolicy.type", ("Never",)),)),
+        ),
+        otherwise=Phase.PROGRESSING,
+        counts=Counts(wanted=Count("status.desired"), active=active, succeeded=succeeded, failed=failed),
+        details=done,
+    )
+
+
+def pull_phase(document: Mapping[str, Any]) -> str:
+    """The word of its table: Completed, Running, Pending."""
+    if get_path(document, "status", "completionTime"):
+        return "Completed"
+    return "Running" if get_path(document, "status", "startTime") else "Pending"
