@@ -10,6 +10,7 @@ import pytest
 
 from pykruise.cli.insight.explaining import phase_of
 from pykruise.cli.kubectl.statuses import RolloutFailed, status_of
+from pykruise.cli.kubectl.trees import phase_of as phase_of_tree
 from pykruise.dashboard.jobs import job_row
 from pykruise.dashboard.others import other_row
 from pykruise.dashboard.rollouts import PERSON, rollout_row, state_of
@@ -222,6 +223,7 @@ def test_every_place_shows_the_same_phase(kind: Kind) -> None:
         assert (row.phase, row.state) == (phase, state_of(phase)), name
         assert (row.state == PERSON) == phase.needs_a_person, name
         assert phase_of(document, ()) is phase, name
+        assert phase_of_tree(document) is phase, name
         try:
             status = status_of(document)
             assert status.is_done == (phase.exit_code == 0 and progress.reason != Code.PAUSED) or (

@@ -28,11 +28,21 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
 from pykruise.kube.selectors import format_label_selector
+from pykruise.plans.progress import Phase
 
 __all__ = ["RevisionGroup", "Tree", "groups_of", "pod_wait", "show_tree", "tree_lines", "tree_of"]
 
 REDRAW_S: Final = 0.2
 AGES_S: Final = 1.0
+
+_ICONS: Final = {
+    Phase.PROGRESSING: "◌",
+    Phase.HEALTHY: "✔",
+    Phase.COMPLETED: "✔",
+    Phase.PAUSED: "॥",
+    Phase.DEGRADED: "✖",
+    Phase.FAILED: "✖",
+}
 
 _GREEN, _YELLOW, _RED, _DIM, _PLAIN = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
@@ -64,7 +74,8 @@ def tree_of(info: Info, revisions: Sequence[Revision], pods: Sequence[Document],
         message, is_done = progress.line, progress.is_done
     except (RolloutFailed, KubectlError) as error:
         message, is_done = str(error), False
-    state = "✔ Healthy" if is_done else "◌ Progressing"
+    phase = phase_of(document)
+    state = f"{_ICONS[phase]} {phase}"
     images = sorted({one["image"] for pod in pods for one in pod["spec"].get("containers") or ()})
     status = document.get("status") or {}
     counts = [
@@ -97,6 +108,14 @@ def tree_of(info: Info, revisions: Sequence[Revision], pods: Sequence[Document],
         age(document["metadata"].get("creationTimestamp"), now),
     )
     return Tree(tuple(head), (top, *_revision_lines(revisions, pods, status, now)), is_done)
+
+
+def phase_of(document: Document) -> Phase:
+    """How an object is; of a kind that does not say it, as if it went on."""
+    shown = shown_of(document)
+    if shown is None or shown.progress is None:
+        return Phase.PROGRESSING
+    return shown.progress_of(document).phase
 
 
 class RevisionGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,7 +222,7 @@ def tree_lines(tree: Tree, *, colours: bool) -> list[str]:
 def _colour(state: str) -> str:
     if state.startswith("✔") or state == "Running":
         return _GREEN
-    if any(word in state for word in ("Err", "BackOff", "Fail", "Invalid", "OOM")):
+    if any(word in state for word in ("✖", "Err", "BackOff", "Fail", "Invalid", "OOM")):
         return _RED
     return _YELLOW if state not in ("STATUS", "") else _DIM
 
