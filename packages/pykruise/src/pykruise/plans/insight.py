@@ -116,8 +116,6 @@ class WorkloadInsight(Insight, frozen=True, kw_only=True):
     """Whether a claim of its namespace is one of its pods'."""
     asks_budgets: Callable[[Any], bool] = lambda _: False
     """Whether it asks PodUnavailableBudgets before an update, under these settings."""
-    is_per_node: bool = False
-    """Pods go to nodes by name, so all nodes have to be known."""
     has_known_names: bool = False
     """Pods that are made have names that are known beforehand."""
     replaces_stuck: Callable[[Mapping[str, Any]], bool] = lambda _: True

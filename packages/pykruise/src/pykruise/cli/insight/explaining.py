@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.causes import Cause, cause_of
-from pykruise.cli.insight.known import workload_insight
+from pykruise.cli.insight.known import is_per_node, workload_insight
 from pykruise.cli.insight.look import Sight
 from pykruise.kinds import shown_of
 from pykruise.kube.clock import Instant, format_time, parse_time
@@ -178,7 +178,7 @@ def _done(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> Iterator[str]:
         return
     words = f"{_pods_are(len(new))} of {revision}, {len(serving)} of them serving"
     surplus = len(new) - counts.wanted
-    if sight.kind.insight.is_per_node and surplus > 0:
+    if is_per_node(sight.kind) and surplus > 0:
         words += f"; {surplus} of them on nodes that are to have none, which is not counted above"
     yield words
 

@@ -16,7 +16,7 @@ import msgspec
 
 from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.budgets import gone_below, read_budgets
-from pykruise.cli.insight.known import bare, of_document, workload_insight
+from pykruise.cli.insight.known import bare, is_per_node, of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look, nodes_of
 from pykruise.cli.insight.outlook import Batch, Fate, Foreseen, by_reason
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
@@ -69,14 +69,13 @@ async def forecast_and_play(
     """The same, with what was played, for a chart; None: it is refused."""
     settings = settings or Settings()
     workload = of_document(document)
-    insight = workload_insight(workload)
     key = Key(namespace, document["metadata"]["name"])
     verdict = await asked(client, workload.resource, key, document)
     live, wanted = verdict.live, verdict.wanted
     if wanted is None:
         return Forecast(**verdict.about), None
     if live is None:
-        nodes = await nodes_of(client) if insight.is_per_node else {}
+        nodes = await nodes_of(client) if is_per_node(workload) else {}
         given = Play(
             change=bare(wanted),
             is_admitted=True,
@@ -92,7 +91,9 @@ async def forecast_and_play(
     found = _described(verdict.about, workload, sight, wanted, played, settings)
     if not found.batches:
         return found, played
-    budgets = await read_budgets(client, namespace, are_asked=insight.asks_budgets(settings.of(workload)))
+    budgets = await read_budgets(
+        client, namespace, are_asked=workload_insight(workload).asks_budgets(settings.of(workload))
+    )
     notes = gone_below(budgets, sight.snapshot.pods, lowest=found.lowest_available)
     return msgspec.structs.replace(found, notes=tuple(notes)), played
 
@@ -107,7 +108,7 @@ async def _copy(client: Client, sight: Sight, wanted: Document, *, now: Instant,
     )
     own = [decode(raw) for raw in claims.items]
     used = sorted({pod["spec"].get("nodeName") or "" for pod in sight.pods.values()} - {""}) or ["node-1"]
-    if workload_insight(sight.kind).is_per_node:
+    if is_per_node(sight.kind):
         used = sorted(sight.nodes)
     # Of nodes that may not be read the names are known, from pods.
     unknown = [name for name in used if name not in sight.nodes]

@@ -21,6 +21,7 @@ __all__ = [
     "hub_form",
     "insight_of",
     "is_of",
+    "is_per_node",
     "kind_named",
     "known_kinds",
     "named",
@@ -67,6 +68,11 @@ def workload_insight(kind: Kind) -> WorkloadInsight:
     """The same of a kind that owns pods."""
     assert isinstance(kind.insight, WorkloadInsight), f"{kind.resource.kind} owns no pods"
     return kind.insight
+
+
+def is_per_node(kind: Kind) -> bool:
+    """Whether its pods belong to nodes, so that all nodes have to be known."""
+    return kind.shown is not None and kind.shown.is_per_node
 
 
 def named(target: str) -> tuple[Kind, str]:

@@ -31,7 +31,6 @@ def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> Coun
 
 INSIGHT: Final = WorkloadInsight(
     names=frozenset({"advanceddaemonset", "kruiseds"}),
-    is_per_node=True,
     strategy=strategy_by_policy(
         read_spec,
         min_ready_s=lambda spec: spec.min_ready_seconds,
