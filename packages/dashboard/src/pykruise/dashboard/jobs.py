@@ -84,8 +84,8 @@ def job_row(resource: Resource, document: Document) -> JobRow:
         begun=str(begun or ""),
         ended=str(status.get("completionTime") or ""),
         schedule=str(spec.get("schedule") or "")[:MOST_WORDS],
-        is_node=bool(shown.images),
-        images=tuple(_images(spec, status))[:MOST_IMAGES] if shown.images else (),
+        is_node=shown.keeps_images,
+        images=tuple(_images(spec, status))[:MOST_IMAGES] if shown.keeps_images else (),
     )
 
 

@@ -268,7 +268,7 @@ class _WorkloadPage:
         revisions = self._revisions(document) if has_history(document) else []
         current = self._around.feeds.revision_before(self._resource, document)
         pods = self._pods(view, document)
-        images = self._node_images() if self._shown is not None and self._shown.pulls else ()
+        images = self._node_images() if self._shown is not None and self._shown.pulls_image else ()
 
         async def look(client: Client) -> list[Part]:
             found = [head(self._resource, document, current=current)]
@@ -379,7 +379,7 @@ def _with_templates() -> tuple[Resource, ...]:
 @cache
 def _keeper_of_images() -> Resource:
     """The resource that keeps the images of a node."""
-    return next(one.resource for one in kinds() if one.shown is not None and one.shown.images)
+    return next(one.resource for one in kinds() if one.shown is not None and one.shown.keeps_images)
 
 
 def _info(resource: Resource, view: ObjectView) -> Info:

@@ -422,7 +422,7 @@ def _by_frame(
             phase=Phase.PROGRESSING, reason=Code.TERMINATING_OBJECT, details="it is being deleted"
         )
     stalled = conditions.get("Stalled", {})
-    if stalled.get("status") == "True" and stalled.get("reason") in NEVER_OBSERVED:
+    if stalled.get("status") == "True" and _reason_of(stalled) in NEVER_OBSERVED:
         return _because(Phase.DEGRADED, stalled, is_over=True)
     if is_observed and not _is_observed(document, meta):
         return Progress(
@@ -459,21 +459,25 @@ def _by_conditions(conditions: Mapping[str, Mapping[str, Any]]) -> Progress | No
     if ready is None and progressing.get("reason") == DEADLINE_EXCEEDED:
         return _because(Phase.DEGRADED, progressing, is_over=True)
     said = waits if ready is None else ready
-    reason = said.get("reason")
+    reason = _reason_of(said)
     if reason in HELD:
         return _because(Phase.PAUSED, said)
     if ready is not None and ready.get("status") == "True":
         return _because(Phase.HEALTHY, ready)
     if reason in NEEDS_A_PERSON:
         return _because(Phase.DEGRADED, said)
-    if ready is not None and waits.get("reason") in NEEDS_A_PERSON:
+    if ready is not None and _reason_of(waits) in NEEDS_A_PERSON:
         return _because(Phase.DEGRADED, waits)
     return _because(Phase.PROGRESSING, ready) if ready is not None else None
 
 
+def _reason_of(condition: Mapping[str, Any]) -> str:
+    return str(condition.get("reason") or "")
+
+
 def _because(phase: Phase, condition: Mapping[str, Any], *, is_over: bool = False) -> Progress:
-    message, reason = str(condition.get("message") or ""), str(condition.get("reason") or "")
-    return Progress(phase=phase, reason=reason, details=message, is_over=is_over)
+    message = str(condition.get("message") or "")
+    return Progress(phase=phase, reason=_reason_of(condition), details=message, is_over=is_over)
 
 
 def _filled(text: str, document: Document, counts: Mapping[str, int]) -> str:

@@ -128,10 +128,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     `pod_mark` names it on."""
     pod_mark: str = ""
     """Annotation of pods that names objects of this kind."""
-    images: str = ""
-    """Path of the map of images, of a kind that keeps them for a node."""
-    pulls: str = ""
-    """Path of the image that it has nodes pull."""
+    keeps_images: bool = False
+    """Whether it keeps the images of a node, in spec.images and status.imageStatuses."""
+    pulls_image: bool = False
+    """Whether it has nodes pull the image in spec.image."""
 
     def progress_of(self, document: Document) -> Progress:
         """How far an object is, of a kind that says so."""
@@ -153,7 +153,6 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         if self.line is not None:
             return self.line(document, progress)
         if progress.is_done or progress.is_over:
-            return f"{self.title or self.kind} {name} is {progress.phase.lower()}: {progress.details}".removesuffix(
-                ": "
-            )
+            said = f"{self.title or self.kind} {name} is {progress.phase.lower()}"
+            return f"{said}: {progress.details}" if progress.details else said
         return f"Waiting for {self.title or self.kind} {name}: {progress.details}..."

@@ -249,14 +249,14 @@ async def _say_table(session: Session, served: Served, namespace: str, name: str
 async def image_status(session: Session) -> list[Error]:
     """`image status JOB`: a row for each node, read from the NodeImages."""
     given = session.call.arguments
-    puller = next(one for one in all_shown() if one.pulls)
+    puller = next(one for one in all_shown() if one.pulls_image)
     if len(given) != 1:
         raise KubectlError(f"exactly one {puller.kind} is wanted: image status NAME")
     mapper = await session.mapper()
     name = given[0].rpartition("/")[2]
     word = given[0].rpartition("/")[0] or f"{puller.kind}s".lower()
     job = await get(session, mapper.find(word), name)
-    keeper = next(one for one in all_shown() if one.images)
+    keeper = next(one for one in all_shown() if one.keeps_images)
     nodes = mapper.in_group(keeper.group, keeper.kind)
     if nodes is None:
         raise KubectlError(f"the API server serves no {keeper.kind}s")

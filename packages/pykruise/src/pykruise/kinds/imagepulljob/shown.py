@@ -43,5 +43,5 @@ SHOWN: Final = Shown(
         Cell("TOTAL", "status.desired"),
     ),
     fields={"parallelism": Field("spec.parallelism"), "image": Field("spec.image")},
-    pulls="spec.image",
+    pulls_image=True,
 )

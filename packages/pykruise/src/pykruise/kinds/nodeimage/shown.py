@@ -45,5 +45,5 @@ SHOWN: Final = Shown(
         Cell("SUCCEED", "status.succeeded"),
         Cell("FAILED", "status.failed"),
     ),
-    images="spec.images",
+    keeps_images=True,
 )
