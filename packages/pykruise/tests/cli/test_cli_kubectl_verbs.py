@@ -193,6 +193,27 @@ def test_what_is_not_observed_is_never_done(kind: str) -> None:
     assert "spec update to be observed" in found.line
 
 
+@pytest.mark.parametrize("kind", ["CloneSet", "StatefulSet", "DaemonSet"])
+def test_what_a_strategy_leaves_to_people_is_done_and_says_so(kind: str) -> None:
+    document = workload(kind, replicas=3, updateStrategy={"type": "OnDelete"})
+    counts = {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "updatedReplicas": 1}
+    nodes = {"desiredNumberScheduled": 3, "numberAvailable": 3, "updatedNumberScheduled": 1}
+    found = status_of(with_status(document, **(nodes if kind == "DaemonSet" else counts)))
+    assert found.is_done
+    assert found.line.endswith('"web" leaves updates to a person: 1 out of 3 new pods have been updated')
+
+
+def test_time_alone_does_not_help_what_is_stalled() -> None:
+    document = with_status(workload("CloneSet"), updatedReplicas=1)
+    stalled = {"type": "Stalled", "status": "True", "reason": "NotInPlace", "message": "it cannot be"}
+    document["status"]["conditions"] = [stalled]
+    with pytest.raises(RolloutFailed, match='CloneSet "web" cannot go on: NotInPlace: it cannot be'):
+        status_of(document)
+    # but the pod of an image that may still come is waited for
+    document["status"]["conditions"] = [{**stalled, "type": "Waiting", "reason": "ImagePull"}]
+    assert (status_of(document).is_done, status_of(document).progress.phase) == (False, "Degraded")
+
+
 def test_updated_pods_that_are_not_ready_are_waited_for() -> None:
     document = with_status(workload("CloneSet"), updatedReplicas=5, updatedReadyReplicas=3, readyReplicas=3)
     assert status_of(document).line == "Waiting for 2 updated pods to be ready..."

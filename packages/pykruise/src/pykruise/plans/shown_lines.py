@@ -27,7 +27,11 @@ def revisions_line(title: str, *, has_ready: bool = False) -> Callable[[Document
 
     def line(document: Document, progress: Progress) -> str:
         target = progress.wanted - progress.kept
-        if progress.is_done and (progress.kept or progress.updated < target):
+        if progress.is_done and progress.updated < target:
+            return _left(
+                f"{title} {quoted(str(document['metadata']['name']))}", progress.updated, target, "new"
+            )
+        if progress.is_done and progress.kept:
             return f"partitioned roll out complete: {progress.updated} new pods have been updated..."
         if progress.is_done:
             revision = _status(document, "updateRevision") or ""
@@ -50,6 +54,8 @@ def pods_line(
     def line(document: Document, progress: Progress) -> str:
         what = f"{title} {quoted(str(document['metadata']['name']))}"
         target = progress.wanted - progress.kept
+        if progress.is_done and progress.updated < target:
+            return _left(what, progress.updated, target, pods)
         if progress.is_done:
             return f"{what} successfully rolled out{done(progress)}"
         if progress.updated < target:
@@ -62,6 +68,11 @@ def pods_line(
         return _not_there(document, progress, title)
 
     return line
+
+
+def _left(what: str, updated: int, target: int, pods: str) -> str:
+    """Its strategy updates nothing without a person."""
+    return f"{what} leaves updates to a person: {updated} out of {target} {pods} pods have been updated"
 
 
 def _of_target(what: str, updated: int, target: int, pods: str) -> str:
