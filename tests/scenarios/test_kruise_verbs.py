@@ -118,7 +118,8 @@ async def test_status_ends_with_the_reason_and_the_way_back(stage: Stage) -> Non
     await stage.until(lambda: _waits_for_image(kruise))
     # when the command does not wait
     said = await kruise.run("rollout", "status", "clone/web", "-w=false")
-    assert (said.code, len(said.out.splitlines())) == (0, 1)
+    assert (said.code, len(said.out.splitlines())) == (1, 1)
+    assert 'error: CloneSet "web" is degraded: ImagePull: ' in said.err
     # when it does
     said = await kruise.run("rollout", "status", "clone/web", "--timeout=1s")
     assert said.code == 1
