@@ -8,6 +8,7 @@ import asyncio
 import msgspec
 import pytest
 
+from pykruise.agent.simulated import simulated_agents
 from pykruise.kinds.gates import parse
 from pykruise.manager.settings import Settings
 from pykruise.sandbox.cluster import ClusterSettings
@@ -22,9 +23,7 @@ from support.scenario import Stage
 
 pytestmark = pytest.mark.virtual_time("a real control plane is what was recorded")
 
-AS_THE_RECORDER_HAS_THEM = KubeletSettings(
-    start_jitter=0.0, pulls_ahead=True, recreates=True, probes=True, reports_containers=True
-)
+AS_THE_RECORDER_HAS_THEM = KubeletSettings(start_jitter=0.0)
 
 ITS_NODES_ARE_KNOWN_S = 30.0
 """Until then each node has what the manager creates for it, as in a cluster that has run for a while."""
@@ -41,6 +40,7 @@ def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     return msgspec.structs.replace(
         cluster_settings,
         kubelet=kubelet,
+        agents=simulated_agents(),
         start_s=None,
         ready_s=None,
         stop_s=None,
