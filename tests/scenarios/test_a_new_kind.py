@@ -35,13 +35,13 @@ from pykruise.dashboard.rollouts import rollout_resources, rollout_row
 from pykruise.kinds import crds, named
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.reference import reference
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Transport, WrappedTransport
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
-from pykruise.kube.transport import Transport, WrappedTransport
 from pykruise.manager.argocd import config_map
 from pykruise.manager.doctor.findings import Level
 from pykruise.manager.doctor.kinds import check_crds

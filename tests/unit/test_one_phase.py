@@ -40,7 +40,7 @@ from pykruise.plans.progress import (
 )
 from pykruise.plans.shown import Shown
 from pykruise.pods.reasons import AT_REST, DEADLINE_EXCEEDED, HELD, NEEDS_A_PERSON, NEVER_OBSERVED, Code
-from pykruise.pods.standing import standing_of
+from pykruise.pods.workload.kstatus import standing_of
 from pykruise.runtime.kstatus import with_kstatus
 from pykruise.runtime.reasons import Reason
 from pykruise.testing.contents import documents_of

@@ -11,9 +11,9 @@ import msgspec
 from pykruise.dashboard.jobs import MOST_WORDS, headline_of
 from pykruise.dashboard.rollouts import resources_on, row_id, state_of
 from pykruise.kinds import named, shown_as
-from pykruise.kube.crds import Column
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import Column
 
 __all__ = ["OtherRow", "other_resources", "other_row"]
 

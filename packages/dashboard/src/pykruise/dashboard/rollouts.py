@@ -19,7 +19,7 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import REPLICA_SETS, Resource
 from pykruise.plans.progress import Phase, Progress
 from pykruise.plans.shown import Shown
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.workload.waiting import WAITING
 
 __all__ = [
     "MOVES",

@@ -21,7 +21,7 @@ from pykruise.dashboard.rollouts import RolloutRow, rollout_row
 from pykruise.kinds import find, shown_as, shown_of
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.resources import Resource
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 
 __all__ = [
     "MOST_EVENTS",

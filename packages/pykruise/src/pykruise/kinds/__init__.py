@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from pykruise.kube import descriptions
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas import descriptions
 from pykruise.plans.foreign import FOREIGN
 from pykruise.plans.shown import Shown
 
 if TYPE_CHECKING:  # a command that only looks at shown.py starts without them
-    from pykruise.kube.conversion import Conversion, Conversions
-    from pykruise.kube.stored_versions import StoredVersionTransport
-    from pykruise.kube.transport import Transport
+    from pykruise.kube.client.stored_versions import StoredVersionTransport
+    from pykruise.kube.client.transport import Transport
+    from pykruise.kube.schemas.conversion import Conversion, Conversions
     from pykruise.plans.kind import Kind
 
 __all__ = [
@@ -128,7 +128,7 @@ def stored_version(kind: "Kind", layout: str) -> str:
 def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORED) -> list[Document]:
     """The CustomResourceDefinitions of every kind there is, by name. `layout`: see `stored_version`.
 
-    `conversion` is the stanza of that name for the kinds with two versions (kube/crds.py: `webhook_conversion`);
+    `conversion` is the stanza of that name for the kinds with two versions (schemas/crds.py: `webhook_conversion`);
     without it the API server only changes the apiVersion, which loses what is called differently.
     """
     made = [_crd(folder, described=True) for folder in _folders()]
@@ -160,7 +160,7 @@ def _crd(folder: str, *, described: bool) -> bytes | None:
 
 def _spec_schema(name: str) -> Document:
     """Kinds do not know each other, so the schemas of specs that they embed are handed over."""
-    from pykruise.kube.crds import structural_schema
+    from pykruise.kube.schemas.crds import structural_schema
 
     return structural_schema(named(name).spec_type)
 
@@ -197,6 +197,6 @@ _TABLE: Final = _Table()
 
 def in_stored_versions(transport: "Transport") -> "StoredVersionTransport":
     """The transport for programs that know the hub versions alone, on a cluster that may store older ones."""
-    from pykruise.kube.stored_versions import StoredVersionTransport
+    from pykruise.kube.client.stored_versions import StoredVersionTransport
 
     return StoredVersionTransport(transport, _TABLE, groups=GROUPS)

@@ -19,7 +19,7 @@ from pykruise.kube.documents import Document
 from pykruise.plans.progress import Number
 from pykruise.plans.shown import Shown
 from pykruise.pods.reasons import DEADLINE_EXCEEDED
-from pykruise.pods.standing import STALLING
+from pykruise.pods.workload.kstatus import STALLING
 
 __all__ = [
     "ALERTS",

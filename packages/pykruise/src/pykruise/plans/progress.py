@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.documents import get_path
-from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
+from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.pods.reasons import DEADLINE_EXCEEDED, HELD, NEEDS_A_PERSON, NEVER_OBSERVED, Code
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from pykruise.kube.documents import get_path
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import Number, Progress, Rollout, Rules, progress_of, read_at
 
 __all__ = ["TEMPLATE", "Cell", "Field", "Metrics", "Shown", "Verbs"]

@@ -23,8 +23,8 @@ from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.progress import Phase
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, CODES, NEEDS_A_PERSON, NOT_WRITTEN, Code, rank_of, remedy_of
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 

@@ -28,8 +28,8 @@ from pykruise.kinds import shown_of
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError
-from pykruise.kube.go_text import quoted
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.values.go_text import quoted
 from pykruise.plans.shown import Shown
 
 MANAGER: Final = "kubectl-rollout"
@@ -330,7 +330,7 @@ def undo_patch(document: Document, target: Revision, shown: Shown) -> list[dict[
             for field, value in target.content.items()
             if value != document["spec"].get(field)
         ]
-    from pykruise.pods.revisions import meaning
+    from pykruise.pods.workload.revisions import meaning
 
     if meaning(target.content.get("template") or {}) == meaning(document["spec"]["template"]):
         return []

@@ -13,7 +13,7 @@ import msgspec
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.kinds import shown_of
 from pykruise.kube.documents import get_path
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 from pykruise.plans.foreign import FOREIGN
 from pykruise.plans.progress import Phase, Progress
 from pykruise.plans.shown import Shown

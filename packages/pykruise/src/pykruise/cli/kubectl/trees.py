@@ -27,7 +27,7 @@ from pykruise.kinds import all_shown, shown_of
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
-from pykruise.kube.selectors import format_label_selector
+from pykruise.kube.values.selectors import format_label_selector
 from pykruise.plans.progress import Phase
 
 __all__ = ["RevisionGroup", "Tree", "groups_of", "pod_wait", "show_tree", "tree_lines", "tree_of"]

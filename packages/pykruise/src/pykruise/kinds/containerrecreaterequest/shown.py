@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import get_path
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import Counts, Is, Items, Phase, Positive, Progress, Rules, When
 from pykruise.plans.shown import Cell, Shown
 

@@ -6,7 +6,7 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import Count, Items, Phase, Progress
 from pykruise.plans.pulling import pull_phase, pull_rules
 from pykruise.plans.shown import Cell, Field, Shown
