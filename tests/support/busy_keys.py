@@ -18,16 +18,12 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.pods.readers import live_readers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions
+from pykruise.kinds import kinds as all_kinds
 from pykruise.kinds.gates import GATES, Gates
-from pykruise.kinds.persistentpodstate.readers import LiveStates
-from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
-from pykruise.kinds.sidecarset.readers import LiveSidecars
-from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock
@@ -38,9 +34,8 @@ from pykruise.kube.resources import NAMESPACES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
 from pykruise.plans.kind import Kind
+from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
-from pykruise.plans.views import MARKER_VIEWS
-from pykruise.runtime.object_reader import LiveObjects
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.pod_state import KubeletSettings
@@ -173,16 +168,11 @@ async def busy_cluster(
 
 def _rules(client: Callable[[], Client], clock: Any, rng: random.Random) -> list[ReviewRule]:
     """The manager's own webhooks."""
-    readers = {
-        "sidecarset": LiveSidecars(client, namespace=NAMESPACE),
-        "podprobemarker": LiveObjects(client, MARKER_VIEWS),
-        "persistentpodstate": LiveStates(client, namespace=NAMESPACE, clock=clock),
-    }
+    place = ReaderPlace(client=client, namespace=NAMESPACE, clock=clock, rng=rng)
+    readers = live_readers(all_kinds(), place)
     return reviewers(
         AdmissionSettings(gates=ALL_GATES),
-        lookups=live_lookups(client, namespace=NAMESPACE, clock=clock, readers=readers),
-        spreading=Spreading(LiveSpreads(client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng),
-        budgeting=Budgeting(LiveBudgets(client, clock=clock), clock=clock, rng=rng),
-        rng=rng,
-        clock=clock,
+        ReviewContext(
+            lookups=live_lookups(client, namespace=NAMESPACE, clock=clock, readers=readers), rng=rng
+        ),
     )

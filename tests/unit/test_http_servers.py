@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import pytest
 
-from pykruise.admission.reviews import Reviews
+from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.admission.server import WebhookServer, conversion_path, review_paths
 from pykruise.dashboard import server as dashboard_server
 from pykruise.dashboard.assets import Assets
@@ -50,7 +50,7 @@ async def webhook_server() -> AsyncIterator[App]:
 
     every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
     rule = ReviewRule(name="test", reviewer=reviewer, mutating=False, rules=(every,), path="/review")
-    paths = {**review_paths(Reviews([rule])), **conversion_path("/convert")}
+    paths = {**review_paths(ReviewDispatcher([rule])), **conversion_path("/convert")}
     server = WebhookServer(paths, host="127.0.0.1", port=0)
     await server.start()
     try:

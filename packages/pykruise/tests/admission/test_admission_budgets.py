@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.chain import CONDITION, condition_of, judging_steps
-from pykruise.admission.pods.steps import StepError
-from pykruise.admission.settings import admission_settings
+from pykruise.admission.pods.chain import CONDITION, condition_of
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.conversion import PROTECT_OPERATIONS
 from pykruise.kube.admission import AdmissionRequest, MatchCondition
@@ -17,6 +15,7 @@ from pykruise.kube.documents import Document, annotations_of, deep_copy
 from pykruise.kube.errors import Status
 from pykruise.kube.ids import Key
 from pykruise.kube.selectors import EVERYTHING
+from pykruise.plans.pod_steps import StepError
 from pykruise.pods import keys
 from pykruise.pods.budgets import related_annotations
 from pykruise.sandbox.apiserver.expressions import compile_expression
@@ -35,6 +34,7 @@ from support.budgets import (
     tied,
     update,
 )
+from support.pod_chains import chain_of
 
 REFUSED = 'podunavailablebudget.policy.kruise.io "pub" is forbidden: pub unavailable allowed is negative'
 RESIZE_APART = Gates.of(PodUnavailableBudgetUpdateGate=True, InPlacePodVerticalScaling=True)
@@ -426,9 +426,8 @@ async def test_the_oldest_budget_gets_the_pod_and_after_it_the_first_by_name() -
 
 def is_asked(asked: AdmissionRequest, *, namespaces: list[str], gates: Gates = BOTH_GATES) -> bool:
     """Whether the match conditions let the request through, where there are budgets in these namespaces."""
-    settings = admission_settings(gates)
     meant = [Meant(selector=EVERYTHING, namespaces=(one,)) for one in namespaces]
-    conditions = condition_of(judging_steps(settings), {"PodUnavailableBudget": meant, "WorkloadSpread": []})
+    conditions = condition_of(chain_of(gates).judging, {"PodUnavailableBudget": meant, "WorkloadSpread": []})
     assert [type(one) for one in conditions] == [MatchCondition]
     assert conditions[0].name == CONDITION
     variables = {
@@ -470,7 +469,7 @@ def test_with_its_gate_off_deletions_and_evictions_are_not_asked_about(asked: Ad
 
 
 def test_while_it_is_not_known_where_budgets_are_all_evictions_are_asked_about() -> None:
-    (condition,) = condition_of(judging_steps(admission_settings(Gates())), {"WorkloadSpread": []})
+    (condition,) = condition_of(chain_of().judging, {"WorkloadSpread": []})
     for request_of, is_wanted in ((eviction("p1"), True), (deletion(pod("p1")), False)):
         variables = {
             "object": request_of.object,

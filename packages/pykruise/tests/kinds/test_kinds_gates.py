@@ -213,6 +213,7 @@ NEEDS = {
     "workloadspread": {"WorkloadSpread"},
     "resourcedistribution": {"ResourceDistributionGate"},
     "sidecarterminator": {"SidecarTerminator"},
+    "enhanced-liveness": {"EnhancedLivenessProbe"},
     "podunavailablebudget": {"PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"},
 }
 """Of a budget one of the two is enough; all others need each."""

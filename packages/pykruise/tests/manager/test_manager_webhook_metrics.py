@@ -7,10 +7,10 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.protection import RefusedDeletion
 from pykruise.kube.owners import OwnerReference
 from pykruise.manager.webhook_metrics import WebhookMetrics
+from pykruise.plans.pod_steps import PreventedDisruption
 
 
 def refused(kind: str, *, is_counted: bool = True) -> RefusedDeletion:
@@ -41,7 +41,8 @@ def prevented(*, namespace: str = "shop", owner: str = "web") -> PreventedDisrup
     return PreventedDisruption(
         namespace=namespace,
         pod="web-0",
-        budget="pub",
+        kind="PodUnavailableBudget",
+        name="pub",
         uid="uid-web-0",
         owner=reference if owner else None,
         username="alice",

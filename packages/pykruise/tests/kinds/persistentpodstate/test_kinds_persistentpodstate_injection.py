@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.admission.pods.persistent_state import StateInjection
-from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.persistentpodstate.injection import inject
+from pykruise.kinds.persistentpodstate.kind import KIND as PERSISTENT_POD_STATE
+from pykruise.kinds.persistentpodstate.pod_steps import StateInjection
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
 from pykruise.kube.cel import ALWAYS, NEVER, Meant
@@ -17,7 +17,9 @@ from pykruise.kube.errors import KubeError, UnreachableError
 from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import EVERYTHING
+from pykruise.plans.pod_steps import StepError
 from pykruise.pods.white_list import WhiteListError
+from support.pod_chains import step_context
 from support.reviews import request
 
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
@@ -158,7 +160,7 @@ class Reader:
 
 def changed(found: Document, reader: Reader, **fields: Any) -> Document | None:
     review = request(PODS, found, **fields)
-    return asyncio.run(StateInjection(reader).change(found, review))
+    return asyncio.run(StateInjection(step_context(PERSISTENT_POD_STATE, reader)).change(found, review))
 
 
 def test_the_version_of_the_owner_does_not_matter_and_a_dry_run_is_changed_too() -> None:
@@ -209,7 +211,7 @@ def test_an_owner_of_which_no_kind_can_be_read_has_none() -> None:
 
 
 def test_only_pods_that_something_names_are_shown_where_there_are_states() -> None:
-    step = StateInjection(Reader(state()))
+    step = StateInjection(step_context(PERSISTENT_POD_STATE, Reader(state())))
     assert step.wanted({}) == step.wanted({KIND: [Meant(selector=EVERYTHING)]}) != ALWAYS
     assert "has(object.metadata.name)" in step.wanted({})
     assert step.wanted({KIND: []}) == NEVER

@@ -74,7 +74,7 @@ ANNOTATED = subset("a", patch={"metadata": {"annotations": {"zone": "a"}}})
 
 @pytest.mark.parametrize("old", [None, spread(subset("a", 5))], ids=["created", "changed"])
 def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | None) -> None:
-    settings = AdmissionSettings(workload_spread=False, gates=Gates.of(WorkloadSpread=False))
+    settings = AdmissionSettings(gates=Gates.of(WorkloadSpread=False))
     rule = next(one for one in reviewers(settings) if one.name == "vworkloadspread.kb.io")
     answer = at_once(rule.reviewer, request(WORKLOAD_SPREADS, spread(subset("a", 3)), old=old))
     assert answer.refusal is not None
@@ -86,8 +86,8 @@ def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | N
 
 def test_with_its_gate_off_pods_are_not_reviewed() -> None:
     on = {rule.name for rule in reviewers()}
-    others = {"workload_spread": False, "budgets_guard_deletion": False}
-    off = {rule.name for rule in reviewers(AdmissionSettings(**others))}
+    others = Gates.of(WorkloadSpread=False, PodUnavailableBudgetDeleteGate=False)
+    off = {rule.name for rule in reviewers(AdmissionSettings(gates=others))}
     assert {"vworkloadspread.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} <= on
     assert "vworkloadspread.kb.io" in off
     assert "vpod.kb.io" not in off

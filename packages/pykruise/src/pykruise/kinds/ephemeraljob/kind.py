@@ -24,7 +24,7 @@ from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.amounts import Amount
 from pykruise.pods.views import PodView
-from pykruise.pods.workload_admission import Reviews as SpecReviews
+from pykruise.pods.workload_admission import SpecReviews
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE

@@ -17,14 +17,14 @@ from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import internal_error
 from pykruise.pods.budgets import BudgetView
 from pykruise.pods.open_parts import LABEL_SELECTOR
-from pykruise.pods.workload_admission import Reviews, name_of
+from pykruise.pods.workload_admission import SpecReviews, name_of
 from pykruise.pods.workload_validation import metadata_errors
 from pykruise.pods.workloads import spec_reader
 
 __all__ = ["validating"]
 
 
-_REVIEWS: Final = Reviews[PodUnavailableBudgetSpec](
+_REVIEWS: Final = SpecReviews[PodUnavailableBudgetSpec](
     resource=POD_UNAVAILABLE_BUDGETS,
     versions=(POD_UNAVAILABLE_BUDGETS.version,),
     read_spec=spec_reader(PodUnavailableBudgetSpec),

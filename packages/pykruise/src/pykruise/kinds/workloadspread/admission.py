@@ -19,7 +19,7 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.field_errors import invalid
 from pykruise.pods.white_list import WhiteList, WhiteListError
-from pykruise.pods.workload_admission import Reviews, name_of
+from pykruise.pods.workload_admission import SpecReviews, name_of
 from pykruise.pods.workload_validation import metadata_errors
 
 __all__ = ["validating"]
@@ -54,7 +54,7 @@ def _read(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
     return read_spec(filled)
 
 
-_REVIEWS: Final = Reviews[WorkloadSpreadSpec](
+_REVIEWS: Final = SpecReviews[WorkloadSpreadSpec](
     resource=WORKLOAD_SPREADS,
     versions=(WORKLOAD_SPREADS.version,),
     read_spec=_read,

@@ -20,6 +20,7 @@ from pykruise.cli.insight.playing.copies import (
     STATUS_EVERY_S,
     defined,
     has_quiet_status,
+    kinds_beside,
     made,
     manager_of,
     populate,
@@ -33,7 +34,6 @@ from pykruise.cli.insight.unavailability import explain_budget
 from pykruise.cli.insight.unavailability import look_at as look_at_budget
 from pykruise.cli.insight.united.explaining import explain_united
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document, decode, get_path
@@ -42,7 +42,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import JobInsight, WorkloadInsight
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
 from pykruise.runtime.plan import Plan
@@ -171,7 +170,7 @@ class _Stage:
         )
 
     def _resource_of(self, document: Document) -> Resource:
-        beside = {one.kind: one for one in (SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS)}
+        beside = {kind.resource.kind: kind.resource for kind in kinds_beside(self._given)}
         return beside.get(document["kind"], self._kind.resource)
 
     async def _until_quiet(self, client: Client, limit_s: float) -> bool:

@@ -8,17 +8,15 @@ A refused eviction is answered with 429, so that who drains a node tries again; 
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
-import msgspec
 import orjson
 
-from pykruise.admission.pods.steps import StepError, is_dry
-from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.podunavailablebudget.matching import budget_of
 from pykruise.kinds.podunavailablebudget.operations import operation_of_update
-from pykruise.kinds.podunavailablebudget.readers import BudgetReader
+from pykruise.kinds.podunavailablebudget.readers import BudgetReader, CachedBudgets, LiveBudgets
+from pykruise.kinds.podunavailablebudget.snapshot import Settings
 from pykruise.kinds.podunavailablebudget.spending import Budgeting, ConflictsError
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.batched_updates import UnsettledError
@@ -27,9 +25,24 @@ from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError, Status
 from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference, controller_of
+from pykruise.kube.owners import controller_of
+from pykruise.kube.rbac import READ, on
+from pykruise.kube.resources import PODS
 from pykruise.kube.selectors import EVERYTHING
-from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, OwnerMissingError
+from pykruise.plans.pod_steps import (
+    PodReaders,
+    PodSelection,
+    PodSteps,
+    PreventedDisruption,
+    PreventionMetric,
+    StepContext,
+    StepError,
+    StepEvent,
+    StepReport,
+    is_dry,
+)
+from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_RESOURCES, OwnerMissingError
+from pykruise.plans.views import BUDGET_VIEWS
 from pykruise.pods.budgets import (
     POD_UNAVAILABLE_BUDGETS,
     UNAVAILABLE_LABEL,
@@ -43,27 +56,16 @@ from pykruise.pods.budgets import (
 from pykruise.pods.keys import LEGACY_RELATED_PUB_ANNOTATION, RELATED_PUB_ANNOTATION
 from pykruise.pods.pod_decoding import project_pod
 
-__all__ = ["BudgetGuard", "BudgetTie", "OnPrevented", "PreventedDisruption"]
+__all__ = ["STEPS", "BudgetGuard", "BudgetTie", "Guarding", "guarding", "prevention_report"]
 
 _log = logging.getLogger(__name__)
 
-
-class PreventedDisruption(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that a budget kept: for the event, the counter and the protection log."""
-
-    namespace: str
-    pod: str
-    budget: str
-    """Name of the PodUnavailableBudget."""
-    uid: str
-    owner: OwnerReference | None
-    username: str
+COMPONENT: Final = "pub-controller"
+"""The component that writes events about protected pods, as in OpenKruise."""
 
 
 ANSWER_S: Final = 8.0
 """After this time there is an answer: API servers that wait for none (10 s) refuse with 500, at which drains end."""
-
-OnPrevented = Callable[[PreventedDisruption], None]
 
 
 def _is_tied(variable: str) -> str:
@@ -85,12 +87,34 @@ _IS_CHANGED: Final = (
 """CEL: what an update or resize changes may take the pod out of service."""
 
 
+class Guarding(NamedTuple):
+    """What both steps work with."""
+
+    context: StepContext
+    budgeting: Budgeting | None
+    """None: budgets cannot be read."""
+
+
+def guarding(context: StepContext) -> Guarding:
+    """One spender for the budgets of this process."""
+    if context.reader is None:
+        return Guarding(context, None)
+    settings: Settings = context.settings
+    budgeting = Budgeting(
+        context.reader,
+        clock=context.clock,
+        rng=context.rng,
+        in_place=settings.in_place,
+        is_resize_apart=settings.is_resize_apart,
+    )
+    return Guarding(context, budgeting)
+
+
 class BudgetTie:
     """The step of `/mutate-pod`. A budget that cannot be looked up does not hold up the pod: the controller ties it."""
 
-    name = "podunavailablebudget"
-
-    def __init__(self, budgeting: Budgeting | None) -> None:
+    def __init__(self, guarding: "Guarding") -> None:
+        budgeting = guarding.budgeting
         self._reader: BudgetReader | None = budgeting.reader if budgeting is not None else None
 
     def wanted(self, interests: Interests) -> str:
@@ -137,17 +161,14 @@ class BudgetTie:
 
 
 class BudgetGuard:
-    """The step of `/validate-pod`. `on_prevented` hears of each pod that a budget kept."""
+    """The step of `/validate-pod`. It reports each pod that a budget protected."""
 
-    name = "podunavailablebudget"
-
-    def __init__(
-        self, budgeting: Budgeting | None, *, settings: AdmissionSettings, on_prevented: OnPrevented
-    ) -> None:
-        self._budgeting = budgeting
-        self._guards_deletion = settings.budgets_guard_deletion
-        self._guards_updates = settings.budgets_guard_updates
-        self._on_prevented = on_prevented
+    def __init__(self, guarding: "Guarding") -> None:
+        settings: Settings = guarding.context.settings
+        self._budgeting = guarding.budgeting
+        self._guards_deletion = settings.guards_deletion
+        self._guards_updates = settings.guards_updates
+        self._report = guarding.context.report
 
     def wanted(self, interests: Interests) -> str:
         """Tied pods that are deleted or changed, and all that are evicted where there are budgets."""
@@ -211,21 +232,32 @@ class BudgetGuard:
             return None
         if answer.code == RefusalCode.INVALID:
             raise StepError(answer.refusal)
-        self._tell(request, pod, budget)
+        self._report(prevention_report(pod, budget, username=request.username))
         return _status(operation, _words(budget, answer.code))
 
-    def _tell(self, request: AdmissionRequest, pod: Document, budget: BudgetView) -> None:
-        metadata = pod["metadata"]
-        self._on_prevented(
-            PreventedDisruption(
-                namespace=request.namespace,
-                pod=metadata["name"],
-                budget=budget.name,
-                uid=metadata["uid"],
-                owner=controller_of(pod),
-                username=request.username,
-            )
-        )
+
+def prevention_report(pod: Document, budget: BudgetView, *, username: str) -> StepReport:
+    """A pod that a budget protected from the disruption that this user asked for: the event on it, and the count."""
+    metadata = pod["metadata"]
+    namespace, name, uid = budget.namespace, metadata["name"], metadata["uid"]
+    event = StepEvent(
+        resource=PODS,
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        reason="PubPreventPodDeletion",
+        message="openkruise pub prevents pod deletion",
+    )
+    prevented = PreventedDisruption(
+        namespace=namespace,
+        pod=name,
+        kind=POD_UNAVAILABLE_BUDGETS.kind,
+        name=budget.name,
+        uid=uid,
+        owner=controller_of(pod),
+        username=username,
+    )
+    return StepReport(events=(event,), prevented=prevented)
 
 
 def _places(interests: Interests) -> str:
@@ -253,3 +285,50 @@ def _status(operation: Operation, message: str) -> Status:
     if operation == Operation.EVICT:
         return Status(status="Failure", message=message, reason="TooManyRequests", code=429)
     return Status(status="Failure", message=message, reason="Forbidden", code=403)
+
+
+def _covered(budgets: Iterable[BudgetView]) -> list[Meant]:
+    """The labels of a workload's pods are not known."""
+    return [
+        Meant(
+            selector=budget.selector if budget.target is None else EVERYTHING, namespaces=(budget.namespace,)
+        )
+        for budget in budgets
+    ]
+
+
+STEPS: Final = PodSteps(
+    name="podunavailablebudget",
+    order=50,
+    shares=guarding,
+    mutate=BudgetTie,
+    judge=BudgetGuard,
+    reads=PodReaders(
+        live=lambda place: LiveBudgets(place.client, clock=place.clock),
+        cached=lambda place: CachedBudgets(place.client(), clock=place.clock, rng=place.rng),
+    ),
+    selects=PodSelection(
+        views=BUDGET_VIEWS, pods=_covered, announces=("selector", "targetRef"), opens="validating"
+    ),
+    rights=(
+        on(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to see them"),
+        on(
+            POD_UNAVAILABLE_BUDGETS,
+            "patch",
+            subresource="status",
+            why="PodUnavailableBudget: to spend of them",
+        ),
+        on(PODS, "get", why="PodUnavailableBudget: which pod is evicted"),
+        *(
+            on(TARGET_RESOURCES[kind], "get", why="PodUnavailableBudget: the Deployment of a pod")
+            for kind in (REPLICA_SET, DEPLOYMENT)
+        ),
+    ),
+    component=COMPONENT,
+    prevention=PreventionMetric(
+        metric="pod_unavailable_budget",
+        description="Deletions, evictions and updates of pods that a PodUnavailableBudget refused.",
+        log_field="Budget",
+    ),
+    carries="validating",
+)

@@ -10,17 +10,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pykruise.admission.pods.steps import StepError, is_dry
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
+from pykruise.kinds.workloadspread.gathering import Settings
+from pykruise.kinds.workloadspread.readers import RIGHTS, CachedSpreads, LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests, any_of, both, meant_by
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, Status
-from pykruise.kube.quota import FullError
+from pykruise.kube.quota import FullError, Quota
+from pykruise.plans.pod_steps import (
+    PodReaders,
+    PodSelection,
+    PodSteps,
+    StepContext,
+    StepError,
+    is_dry,
+)
 from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 
-__all__ = ["SpreadInjection", "SpreadRelease"]
+__all__ = ["STEPS", "SpreadInjection", "SpreadRelease"]
 
 _HAS_CONTROLLER: Final = (
     "has(object.metadata.ownerReferences) && "
@@ -41,8 +51,6 @@ _IS_EVICTED: Final = 'request.operation == "CREATE"'
 class SpreadInjection:
     """The step of `/mutate-pod`."""
 
-    name = "workloadspread"
-
     def __init__(self, spreading: Spreading | None) -> None:
         self._spreading = spreading
 
@@ -62,8 +70,6 @@ class SpreadInjection:
 
 class SpreadRelease:
     """The step of `/validate-pod`."""
-
-    name = "workloadspread"
 
     def __init__(self, spreading: Spreading | None) -> None:
         self._spreading = spreading
@@ -111,3 +117,35 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
                 raise StepError(f"pod {request.namespace}/{request.name} is not there")
             return found
     return None
+
+
+def _spreading(context: StepContext) -> Spreading | None:
+    """One allocator for both steps. Of one namespace at most half as many reviews wait as in all."""
+    if context.reader is None:
+        return None
+    settings: Settings = context.settings
+    most = context.most_waiting
+    return Spreading(
+        context.reader,
+        clock=context.clock,
+        rng=context.rng,
+        versioned=settings.versioned_kinds,
+        quota=Quota(most, most_of_one=most // 2) if most is not None else None,
+    )
+
+
+STEPS: Final = PodSteps(
+    name="workloadspread",
+    order=20,
+    shares=_spreading,
+    mutate=SpreadInjection,
+    judge=SpreadRelease,
+    reads=PodReaders(
+        live=lambda place: LiveSpreads(place.client, namespace=place.namespace, clock=place.clock),
+        cached=lambda place: CachedSpreads(
+            place.client(), namespace=place.namespace, clock=place.clock, rng=place.rng
+        ),
+    ),
+    selects=PodSelection(views=SPREAD_VIEWS, announces=()),
+    rights=RIGHTS,
+)

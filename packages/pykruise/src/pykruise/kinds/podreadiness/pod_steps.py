@@ -3,21 +3,19 @@
 Pure. Rule: OpenKruise gives it to pods of its own workloads, or with a feature gate to every pod.
 """
 
-from typing import Final
+from typing import Annotated, Final
+
+import msgspec
 
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import ALWAYS, Interests, both
 from pykruise.kube.documents import Document
+from pykruise.plans.pod_steps import PodSteps, StepContext
 from pykruise.pods.keys import KRUISE_POD_READY
-from pykruise.pods.owners import is_of_kruise_workload
+from pykruise.pods.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
+from pykruise.pods.settings import OnGate
 
-__all__ = ["OF_KRUISE_WORKLOAD", "ReadinessGate", "with_readiness_gate"]
-
-OF_KRUISE_WORKLOAD: Final = (
-    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
-    'has(o.controller) && o.controller == true && o.apiVersion.startsWith("apps.kruise.io/"))'
-)
-"""CEL: the pod's controller is of group apps.kruise.io."""
+__all__ = ["STEPS", "ReadinessGate", "Settings", "with_readiness_gate"]
 
 _LACKS_IT: Final = (
     "!(has(object.spec.readinessGates) && object.spec.readinessGates.exists(g, "
@@ -35,13 +33,19 @@ def with_readiness_gate(pod: Document) -> Document | None:
     return {**pod, "spec": {**spec, "readinessGates": [*gates, {"conditionType": KRUISE_POD_READY}]}}
 
 
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that change which pods get the readiness gate."""
+
+    for_all: Annotated[bool, OnGate("KruisePodReadinessGate")] = False
+    """All pods get it."""
+
+
 class ReadinessGate:
-    """The step. `for_all`: gate KruisePodReadinessGate."""
+    """The step of `/mutate-pod`."""
 
-    name = "readiness-gate"
-
-    def __init__(self, *, for_all: bool) -> None:
-        self._for_all = for_all
+    def __init__(self, context: StepContext) -> None:
+        settings: Settings = context.settings
+        self._for_all = settings.for_all
 
     def wanted(self, interests: Interests) -> str:
         """Pods of OpenKruise's workloads, or all, that do not come with it."""
@@ -51,3 +55,8 @@ class ReadinessGate:
         if not self._for_all and not is_of_kruise_workload(pod):
             return None
         return with_readiness_gate(pod)
+
+
+STEPS: Final = PodSteps(
+    name="readiness-gate", order=10, mutate=ReadinessGate, serves_template=lambda template: True
+)

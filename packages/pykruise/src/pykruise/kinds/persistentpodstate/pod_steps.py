@@ -7,20 +7,20 @@ A dry run is changed like every creation: nothing outside the pod is touched.
 
 from typing import Final
 
-from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.persistentpodstate.injection import inject
-from pykruise.kinds.persistentpodstate.readers import StateReader
+from pykruise.kinds.persistentpodstate.readers import RIGHTS, CachedStates, LiveStates, StateReader
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
-from pykruise.kinds.persistentpodstate.view import chosen
+from pykruise.kinds.persistentpodstate.view import STATE_VIEWS, chosen
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests, both, meant_by
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.group_kinds import group_kind
 from pykruise.kube.owners import controller_of
+from pykruise.plans.pod_steps import PodReaders, PodSelection, PodSteps, StepContext, StepError
 from pykruise.pods.white_list import WhiteListError
 
-__all__ = ["StateInjection"]
+__all__ = ["STEPS", "StateInjection"]
 
 _HAS_NAME: Final = (
     "has(object.metadata.name) && has(object.metadata.ownerReferences) && "
@@ -32,10 +32,8 @@ _HAS_NAME: Final = (
 class StateInjection:
     """The step of `/mutate-pod`."""
 
-    name = "persistentpodstate"
-
-    def __init__(self, reader: StateReader | None) -> None:
-        self._reader = reader
+    def __init__(self, context: StepContext) -> None:
+        self._reader: StateReader | None = context.reader
 
     def wanted(self, interests: Interests) -> str:
         """Those with a controller and a name where there are PersistentPodStates."""
@@ -57,3 +55,18 @@ class StateInjection:
             return None  # as OpenKruise does: rather anywhere than not at all
         state = chosen([one for one in states if one.target == (kind, owner.name)])
         return inject(pod, state) if state is not None else None
+
+
+STEPS: Final = PodSteps(
+    name="persistentpodstate",
+    order=60,
+    mutate=StateInjection,
+    reads=PodReaders(
+        live=lambda place: LiveStates(place.client, namespace=place.namespace, clock=place.clock),
+        cached=lambda place: CachedStates(
+            place.client(), namespace=place.namespace, clock=place.clock, rng=place.rng
+        ),
+    ),
+    selects=PodSelection(views=STATE_VIEWS, announces=()),
+    rights=RIGHTS,
+)

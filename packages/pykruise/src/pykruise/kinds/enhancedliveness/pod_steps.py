@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests, both
 from pykruise.kube.documents import Document, annotations_of
-from pykruise.pods.owners import is_of_kruise_workload
+from pykruise.plans.pod_steps import PodSteps, StepContext
+from pykruise.pods.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
 
-__all__ = ["EnhancedLiveness", "with_probes_moved"]
+__all__ = ["STEPS", "EnhancedLiveness", "with_probes_moved"]
 
 USES_ANNOTATION: Final = "apps.kruise.io/using-enhanced-liveness"
 PROBES_ANNOTATION: Final = "apps.kruise.io/container-probe-context"
@@ -44,9 +44,10 @@ def with_probes_moved(pod: Document) -> Document | None:
 
 
 class EnhancedLiveness:
-    """The step; only with the gate EnhancedLivenessProbe."""
+    """The step of `/mutate-pod`."""
 
-    name = "enhanced-liveness"
+    def __init__(self, _: StepContext) -> None:
+        """The pod alone decides."""
 
     def wanted(self, interests: Interests) -> str:
         """Pods of OpenKruise's workloads that ask for it."""
@@ -56,3 +57,6 @@ class EnhancedLiveness:
         if annotations_of(pod).get(USES_ANNOTATION) != "true" or not is_of_kruise_workload(pod):
             return None
         return with_probes_moved(pod)
+
+
+STEPS: Final = PodSteps(name="enhanced-liveness", order=70, mutate=EnhancedLiveness)

@@ -7,20 +7,19 @@ The kubelet cannot start a container before the key its environment refers to is
 draw for a pod that has none yet.
 """
 
-import random
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.admission.pods.steps import StepError
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.go_text import excerpt
 from pykruise.kube.hashing import rand_suffix
+from pykruise.plans.pod_steps import PodSteps, StepContext, StepError
 from pykruise.pods.launch_order import BARRIER_VARIABLE, barrier_key, barrier_name
 
-__all__ = ["ASKS_FOR_ORDER", "LaunchPriority", "priorities", "with_barriers"]
+__all__ = ["ASKS_FOR_ORDER", "STEPS", "LaunchPriority", "priorities", "with_barriers"]
 
 ORDER_ANNOTATION: Final = "apps.kruise.io/container-launch-priority"
 ORDERED: Final = "Ordered"
@@ -92,12 +91,10 @@ def _barrier(name: str, priority: int) -> Document:
 
 
 class LaunchPriority:
-    """The step. It comes after injection, so that injected containers take part in the order."""
+    """The step of `/mutate-pod`. It runs after injection, so that injected containers take part in the order."""
 
-    name = "container-launch-priority"
-
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
+    def __init__(self, context: StepContext) -> None:
+        self._rng = context.rng
 
     def wanted(self, interests: Interests) -> str:
         """Pods that ask for an order."""
@@ -116,3 +113,16 @@ class LaunchPriority:
         if name or not prefix:
             return name
         return prefix[:LONGEST_GENERATED] + rand_suffix(self._rng)
+
+
+def _has_order(template: Document) -> bool:
+    """Whether its containers start one after the other; a pod whose priorities cannot be read is refused."""
+    try:
+        return bool(priorities(template))
+    except StepError:
+        return False
+
+
+STEPS: Final = PodSteps(
+    name="container-launch-priority", order=40, mutate=LaunchPriority, serves_template=_has_order
+)

@@ -1,0 +1,31 @@
+"""The readers of the kinds that take part in the admission of pods, by the kind's name (Lookups.readers).
+
+KIND.pods.reads ──▶ live_readers()   ──▶ reviews in the process of a sandbox
+                ──▶ cached_readers() ──▶ the webhooks of a manager
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pykruise.plans.kind import Kind
+from pykruise.plans.pod_steps import CachedReader, ReaderPlace
+
+__all__ = ["cached_readers", "live_readers"]
+
+
+def live_readers(kinds: Iterable[Kind], place: ReaderPlace) -> Mapping[str, Any]:
+    """Readers that ask the API server each time."""
+    return {
+        kind.name: kind.pods.reads.live(place)
+        for kind in kinds
+        if kind.pods is not None and kind.pods.reads is not None
+    }
+
+
+def cached_readers(kinds: Iterable[Kind], place: ReaderPlace) -> Mapping[str, CachedReader]:
+    """Readers over caches, each of which must be run."""
+    return {
+        kind.name: kind.pods.reads.cached(place)
+        for kind in kinds
+        if kind.pods is not None and kind.pods.reads is not None
+    }

@@ -1,0 +1,256 @@
+"""A kind's part in the admission of pods, as a declaration; admission/pods makes a chain of the steps of all kinds.
+
+KIND.pods ──▶ order, mutate, judge ──▶ the chain behind `/mutate-pod` and `/validate-pod`
+          ──▶ reads                ──▶ readers: over caches in a manager, live in a sandbox
+          ──▶ selects              ──▶ match conditions: which pods an API server asks about
+          ──▶ rights               ──▶ roles
+
+    pod    ──▶ PodStep.change(pod, request)  ──▶ the pod as the step wants it, or None
+    request ──▶ JudgingStep.judge(request)   ──▶ None, or the refusal
+
+A step's `wanted` is CEL over `object`, `oldObject` and `request`: the expressions of all steps together decide which
+pods an API server asks about. `interests` are the stored objects that a step goes by (admission/match_conditions.py).
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.cel import Interests, Meant
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Status
+from pykruise.kube.owners import OwnerReference
+from pykruise.kube.rbac import Right
+from pykruise.kube.resources import Resource
+from pykruise.kube.selectors import EVERYTHING
+from pykruise.runtime.object_reader import CachedObjects
+from pykruise.runtime.views import Views
+
+__all__ = [
+    "CachedReader",
+    "JudgingStep",
+    "PodReaders",
+    "PodSelection",
+    "PodStep",
+    "PodSteps",
+    "PreventedDisruption",
+    "PreventionMetric",
+    "ReaderPlace",
+    "StepContext",
+    "StepError",
+    "StepEvent",
+    "StepReport",
+    "Webhook",
+    "is_dry",
+    "whole_namespaces",
+]
+
+Webhook = Literal["mutating", "validating"]
+
+
+# ── steps ────────────────────────────────────────────────────────────────────
+
+
+class StepError(Exception):
+    """A step cannot do its work: the pod is refused with this text. `code`: 429 when another try soon is worth it."""
+
+    def __init__(self, text: str, *, code: int = 500) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class PodStep(Protocol):
+    """One step of `/mutate-pod`. It sees only pods that are being created, and that can be read."""
+
+    def wanted(self, interests: Interests) -> str:
+        """CEL that holds for every pod the step may change. It may hold for more, never for less."""
+        ...
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        """The pod as it should be, or None for a pod that stays as it is. The pod given is not changed.
+
+        Raises StepError. A dry run must leave no trace outside the pod.
+        """
+        ...
+
+
+class JudgingStep(Protocol):
+    """One step of `/validate-pod`: updates, resizes, deletions and evictions of pods."""
+
+    def wanted(self, interests: Interests) -> str:
+        """CEL that holds for every request the step may refuse or must note."""
+        ...
+
+    async def judge(self, request: AdmissionRequest) -> Status | None:
+        """None, or why not: 403, and 429 for an eviction so that drain tools try again.
+
+        Raises StepError, which is answered with 400, or 429 when that is its code.
+        """
+        ...
+
+
+def is_dry(request: AdmissionRequest) -> bool:
+    """A dry run by the request, by its options, or by the options inside an eviction."""
+    body: Mapping[str, Any] = request.object or {}
+    eviction = body.get("deleteOptions") if request.subresource == "eviction" else None
+    return (
+        request.dry_run
+        or "All" in ((request.options or {}).get("dryRun") or ())
+        or "All" in ((eviction or {}).get("dryRun") or ())
+    )
+
+
+# ── what steps report beside their answer ────────────────────────────────────
+
+
+class StepEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A warning event about an object."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    reason: str
+    message: str
+
+
+class PreventedDisruption(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that an object protected from a disruption: for the counter and the protection log."""
+
+    namespace: str
+    pod: str
+    kind: str
+    name: str
+    """Kind and name of the object that protected it: PodUnavailableBudget `web`."""
+    uid: str
+    """The pod's."""
+    owner: OwnerReference | None
+    username: str
+
+
+class StepReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step reports about one review."""
+
+    events: tuple[StepEvent, ...] = ()
+    prevented: PreventedDisruption | None = None
+
+
+class PreventionMetric(msgspec.Struct, frozen=True, kw_only=True):
+    """How pods that a kind protected are counted and logged."""
+
+    metric: str
+    description: str
+    log_field: str
+    """The field of the protection log that names the object."""
+
+
+# ── what steps read ──────────────────────────────────────────────────────────
+
+
+class ReaderPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster that readers read, and where the manager lives in it."""
+
+    client: Callable[[], Client]
+    namespace: str
+    """The manager's own."""
+    revision_namespace: str = ""
+    """Where revisions of cluster-wide objects are; empty: in the manager's own."""
+    clock: Clock
+    rng: random.Random
+
+
+class CachedReader(Protocol):
+    """A reader over caches, which are kept while `run()` runs."""
+
+    @property
+    def objects(self) -> CachedObjects[Any]:
+        """The kind's own objects."""
+        ...
+
+    def problems(self) -> Sequence[str]:
+        """Why reviews would have to wait."""
+        ...
+
+    async def run(self) -> None:
+        """Mirror until cancelled."""
+        ...
+
+
+class PodReaders(msgspec.Struct, frozen=True, kw_only=True):
+    """The two readers of a kind's objects and what belongs to them. Its reviews get the same (Lookups.readers)."""
+
+    live: Callable[[ReaderPlace], Any]
+    """Asks the API server each time: for reviews in the process of a sandbox."""
+    cached: Callable[[ReaderPlace], CachedReader]
+
+
+class StepContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What the steps of one kind work with."""
+
+    settings: Any
+    """The kind's own."""
+    reader: Any | None
+    """None: nothing can be read, and steps that would have to leave pods as they are."""
+    clock: Clock
+    rng: random.Random
+    most_waiting: int | None = None
+    """How many reviews may wait for writes of the step at once; None: any number."""
+    report: Callable[[StepReport], None] = lambda report: None
+
+
+# ── the declaration ──────────────────────────────────────────────────────────
+
+
+def whole_namespaces(objects: Iterable[Any]) -> list[Meant]:
+    """All pods of each namespace with an object."""
+    namespaces = sorted({item.namespace for item in objects})
+    return [Meant(selector=EVERYTHING, namespaces=(namespace,)) for namespace in namespaces]
+
+
+class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """How the stored objects of a kind select the pods that its steps want."""
+
+    views: Views[Any]
+    pods: Callable[[Iterable[Any]], list[Meant]] = whole_namespaces
+    """Of all views of the kind's objects."""
+    decides: Callable[[Any], Any] = lambda _: True
+    """The part of a view that decides: match conditions follow when it changes. The default: that the object exists,
+    for kinds whose selector cannot be changed or does not count."""
+    announces: tuple[str, ...] | None = None
+    """Webhook configurations are written before a new object is allowed, or a change of these fields of its spec
+    (none: of any), since it selects other pods, which API servers must ask about. None: never."""
+    opens: Webhook = "mutating"
+    """Whose configuration is written then."""
+
+
+class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of one kind in the admission of pods."""
+
+    name: str
+    """As logs name its steps."""
+    order: int
+    """Steps run in ascending order, which is OpenKruise's contract."""
+    gates: tuple[str, ...] | None = None
+    """Feature gates that all must be on; None: those of the kind."""
+    shares: Callable[[StepContext], Any] = lambda context: context
+    """Makes what `mutate` and `judge` are made from, once for both."""
+    mutate: Callable[[Any], PodStep] | None = None
+    judge: Callable[[Any], JudgingStep] | None = None
+    reads: PodReaders | None = None
+    selects: PodSelection | None = None
+    """None: whether a step wants a pod depends on the pod alone."""
+    rights: tuple[Right, ...] = ()
+    """What its readers and steps do to a cluster."""
+    component: str = ""
+    """Which component writes its events; empty: there are none."""
+    prevention: PreventionMetric | None = None
+    """None: its steps protect no pods."""
+    carries: Webhook | None = None
+    """API servers get this webhook of pods only where the kind's CustomResourceDefinition is installed."""
+    serves_template: Callable[[Document], bool] | None = None
+    """Whether the kind's controller has work with pods of a template; None: it does not go by what pods ask for."""
