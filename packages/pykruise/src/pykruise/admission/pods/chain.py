@@ -106,6 +106,7 @@ def condition_of(steps: Sequence[NamedStep], interests: Interests) -> tuple[Matc
 def mutating(steps: Sequence[NamedStep]) -> Reviewer:
     """The review of `/mutate-pod`."""
     changing: Sequence[tuple[str, PodStep]] = steps
+    changes = [(name, step.change) for name, step in changing]
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.operation != "CREATE" or request.subresource or request.resource.plural != "pods":
@@ -113,9 +114,9 @@ def mutating(steps: Sequence[NamedStep]) -> Reviewer:
         if request.object is None:
             return AdmissionAnswer(refusal=bad_request("the request has no object"))
         pod = request.object
-        for name, step in changing:
+        for name, change in changes:
             try:
-                changed = await step.change(pod, request)
+                changed = await change(pod, request)
             except StepError as error:
                 return AdmissionAnswer(refusal=_failed(name, error))
             pod = pod if changed is None else changed
@@ -127,13 +128,14 @@ def mutating(steps: Sequence[NamedStep]) -> Reviewer:
 def judging(steps: Sequence[NamedStep]) -> Reviewer:
     """The review of `/validate-pod`."""
     judges: Sequence[tuple[str, JudgingStep]] = steps
+    judgements = [step.judge for _, step in judges]
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.resource.plural != "pods" or not _is_judged(request):
             return ALLOWED
-        for _, step in judges:
+        for judge in judgements:
             try:
-                refusal = await step.judge(request)
+                refusal = await judge(request)
             except StepError as error:
                 is_full = error.code == _TOO_MANY
                 return AdmissionAnswer(refusal=_too_many(error) if is_full else bad_request(str(error)))
