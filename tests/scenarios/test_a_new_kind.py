@@ -311,7 +311,7 @@ async def _has_event(client: Client, reason: str) -> bool:
 async def test_the_manager_s_webhooks_read_it_from_a_cache_and_narrow_what_is_asked_by_it() -> None:
     async with place() as found:
         webhooks = Webhooks(found.client, clock=found.cluster.clock, rng=random.Random(1))
-        reader = webhooks.readers["crew"]
+        reader = webhooks.reviews.readers["crew"]
         running = asyncio.create_task(reader.run())
         try:
             await until(lambda: _is_read(reader))

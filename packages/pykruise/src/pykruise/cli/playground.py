@@ -19,7 +19,7 @@ from pykruise.admission.pods.reports import StepReports
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
-from pykruise.kinds import conversions, crds
+from pykruise.kinds import conversions, crds, kinds
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import unmeasured
@@ -119,33 +119,7 @@ async def playground(
     """
     rng = rng or random.Random()
     reports: _Reports = asyncio.Queue()
-    admission = admission_settings(manager_settings.gates)
-    kinds = taking_part(manager_settings.gates.__getitem__)
-    place = ReaderPlace(client=lambda: cluster.client, namespace=NAMESPACE, clock=clock, rng=rng)
-    cluster = Cluster(
-        settings,
-        clock=clock,
-        rng=rng,
-        storage=contents.storage,
-        reviewers=reviewers(
-            admission,
-            ReviewContext(
-                kind_settings=manager_settings.of,
-                lookups=live_lookups(
-                    place.client, namespace=NAMESPACE, clock=clock, readers=live_readers(kinds, place)
-                ),
-                protection=Protection(
-                    LiveCounts(place.client),
-                    is_on=admission.deletion_protection,
-                    crd_cascading=admission.crd_cascading,
-                ),
-                report=lambda component, report: reports.put_nowait((component, report)),
-                rng=rng,
-            ),
-        ),
-        conversions=ConversionFunctions(conversions()),
-        rules=contents.rules,
-    )
+    cluster = _cluster(settings, manager_settings, contents, reports, clock=clock, rng=rng)
     # Before the nodes live: they find pods with the status they had, and go on from there.
     for crd in crds():
         await _put_crd(cluster.client, crd)
@@ -174,7 +148,7 @@ async def playground(
         )
         running = asyncio.create_task(manager.run(), name="manager")
         recording = asyncio.create_task(
-            _record(reports, StepReports(cluster.client, kinds, clock=clock, rng=rng))
+            _record(reports, StepReports(cluster.client, kinds(), clock=clock, rng=rng))
         )
         try:
             await _synced_or_failed(manager, running)
@@ -185,7 +159,44 @@ async def playground(
             await running
 
 
-async def _record(reports: "_Reports", recorder: StepReports) -> Never:
+def _cluster(
+    settings: ClusterSettings,
+    manager_settings: Settings,
+    contents: Contents,
+    reports: _Reports,
+    *,
+    clock: Clock,
+    rng: random.Random,
+) -> Cluster:
+    """The cluster with the reviews of a manager in it, not started yet."""
+    admission = admission_settings(manager_settings.gates)
+    place = ReaderPlace(client=lambda: cluster.client, namespace=NAMESPACE, clock=clock, rng=rng)
+    readers = live_readers(taking_part(manager_settings.gates.__getitem__), place)
+    context = ReviewContext(
+        kind_settings=manager_settings.of,
+        lookups=live_lookups(place.client, namespace=NAMESPACE, clock=clock, readers=readers),
+        protection=Protection(
+            LiveCounts(place.client),
+            is_on=admission.deletion_protection,
+            crd_cascading=admission.crd_cascading,
+        ),
+        report=lambda component, report: reports.put_nowait((component, report)),
+        rng=rng,
+    )
+    # Reviews begin once the cluster is there.
+    cluster = Cluster(
+        settings,
+        clock=clock,
+        rng=rng,
+        storage=contents.storage,
+        reviewers=reviewers(admission, context),
+        conversions=ConversionFunctions(conversions()),
+        rules=contents.rules,
+    )
+    return cluster
+
+
+async def _record(reports: _Reports, recorder: StepReports) -> Never:
     """Write events about reviews of pods, as the manager's webhooks do."""
     while True:
         recorder.report(*await reports.get())

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import random
 import ssl
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,17 +23,7 @@ from pykruise.admission.certificate_process import CertificateWork
 from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
 from pykruise.admission.conversion_process import ConversionProcess
-from pykruise.admission.counts import LiveCounts
-from pykruise.admission.match_conditions import ConditionRemover
-from pykruise.admission.pods.chain import taking_part
-from pykruise.admission.pods.readers import cached_readers
-from pykruise.admission.pods.reports import StepReports
-from pykruise.admission.protection import Protection
-from pykruise.admission.reviewers import ReviewContext, reviewers, steps_of_pods
-from pykruise.admission.reviews import ReviewDispatcher
-from pykruise.admission.selector_index import SelectorIndex, selecting_kinds
-from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
-from pykruise.admission.settings import AdmissionSettings, admission_settings
+from pykruise.admission.server import Limits, PostPath, WebhookServer, conversion_path, review_paths
 from pykruise.admission.stores import (
     CertificateFolder,
     CertificateStore,
@@ -46,7 +36,6 @@ from pykruise.admission.webhook_plan import QUIET_S, CrdView, WebhookTarget, pro
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.aside import Aside
 from pykruise.kube.cache import Cache, Change
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
@@ -55,10 +44,9 @@ from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.http_heads import request_head
 from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from pykruise.manager.review_service import ReviewService
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
-from pykruise.plans.pod_steps import ReaderPlace
-from pykruise.plans.review import live_lookups
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 
@@ -78,9 +66,6 @@ PASS_S: Final = 30.0
 
 BACKOFF_S: Final = (0.5, 30.0)
 """The first wait after a pass that failed, and the longest; each is twice the one before, with jitter."""
-
-MOST_WAITING: Final = 128
-"""Reviews of pods that may wait for writes of one step at once: a quarter of what the server answers at once."""
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
@@ -131,34 +116,24 @@ class Webhooks:
         settings = settings or Settings()
         rng = rng or random.Random()
         webhook = settings.webhook
-        admission = admission_settings(settings.gates, namespace=settings.own_namespace)
         self._client, self._settings, self._clock, self._rng = client, settings, clock, rng
         self._timeout_s = webhook.initialize_timeout_s
         self._endpoint = endpoint_of(settings)
         self.metrics = WebhookMetrics(log_folder=webhook.protection_log_folder)
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
-        taking_part_now = taking_part(settings.gates.__getitem__)
-        self.readers = cached_readers(taking_part_now, self._place())
-        self._reports = StepReports(
-            client, taking_part_now, clock=clock, rng=rng, on_prevented=self.metrics.prevent
-        )
-        self._selectors = SelectorIndex(
+        self.reviews = ReviewService(
             client,
-            selecting_kinds(admission),
-            {name: reader.objects for name, reader in self.readers.items()},
-        )
-        remover = ConditionRemover(client)
-        context = self._review_context(admission, remover)
-        self.pod_chain = steps_of_pods(admission, context)
-        reviews = ReviewDispatcher(
-            over(reviewers(admission, context, pods=self.pod_chain)),
-            observe=self.metrics.observe,
-            aside=context.aside,
+            settings,
+            self.metrics,
+            clock=clock,
+            rng=rng,
+            narrows=self._store.is_managed,
+            over=over,
         )
         self._converting = ConversionProcess()
         self.server = WebhookServer(
-            {**review_paths(reviews), **conversion_path(CONVERT_PATH, aside=self._converting.convert)},
+            self._paths(),
             host=bind,
             port=webhook.port if port is None else port,
             limits=limits,
@@ -167,16 +142,10 @@ class Webhooks:
         self._sync = WebhookSync(
             client,
             self._store,
-            target=WebhookTarget(
-                rules=reviews.by_path,
-                converted=frozenset(conversions()),
-                endpoint=self._endpoint,
-                is_managed=self._store.is_managed,
-                quiet_s=quiet_s,
-            ),
-            remover=remover,
-            selectors=self._selectors.known,
-            list_selectors=self._selectors.read,
+            target=self._target(quiet_s),
+            remover=self.reviews.remover,
+            selectors=self.reviews.selectors.known,
+            list_selectors=self.reviews.selectors.read,
             serve=self._serve,
             renew_before_s=read_renew_before(webhook.renew_before),
             clock=clock,
@@ -192,36 +161,20 @@ class Webhooks:
         self._problem = "the first look at Secret, webhook configurations and CRDs is not over"
         self._check_problem = ""
 
-    def _place(self) -> ReaderPlace:
-        settings = self._settings
-        return ReaderPlace(
-            client=lambda: self._client,
-            namespace=settings.own_namespace,
-            revision_namespace=settings.revision_namespace,
-            clock=self._clock,
-            rng=self._rng,
-        )
+    def _paths(self) -> Mapping[str, PostPath]:
+        """All that the server answers."""
+        return {
+            **review_paths(self.reviews.dispatcher),
+            **conversion_path(CONVERT_PATH, aside=self._converting.convert),
+        }
 
-    def _review_context(self, admission: AdmissionSettings, remover: ConditionRemover) -> ReviewContext:
-        return ReviewContext(
-            kind_settings=self._settings.of,
-            lookups=live_lookups(
-                lambda: self._client,
-                namespace=self._settings.own_namespace,
-                readers=self.readers,
-                clock=self._clock,
-            ),
-            protection=Protection(
-                LiveCounts(lambda: self._client),
-                is_on=admission.deletion_protection,
-                crd_cascading=admission.crd_cascading,
-                on_refused=self.metrics.refuse,
-            ),
-            report=self._reports.report,
-            announce=remover.remove if self._store.is_managed else None,
-            rng=self._rng,
-            aside=Aside(),
-            most_waiting=MOST_WAITING,
+    def _target(self, quiet_s: float) -> WebhookTarget:
+        return WebhookTarget(
+            rules=self.reviews.dispatcher.by_path,
+            converted=frozenset(conversions()),
+            endpoint=self._endpoint,
+            is_managed=self._store.is_managed,
+            quiet_s=quiet_s,
         )
 
     def _subscribe(self) -> None:
@@ -229,9 +182,8 @@ class Webhooks:
         for cache in self._watches:
             cache.subscribe(lambda _: self._wake.set())
         self._crds.subscribe(self._on_crd)
-        renewal = Renewal(lambda: [reader.objects.cache for reader in self.readers.values()])
-        self._crds.subscribe(renewal.on_definition)
-        self._selectors.subscribe(self._wake.set)
+        self._crds.subscribe(Renewal(self.reviews.caches).on_definition)
+        self.reviews.selectors.subscribe(self._wake.set)
 
     def _watched(self) -> list[Cache[MetadataView]]:
         """Objects whose change wakes a pass. The Secret only where it matters."""
@@ -264,8 +216,7 @@ class Webhooks:
         if not self._is_initialized:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
-        for reader in self.readers.values():
-            found += reader.problems()
+        found += self.reviews.problems()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
         return found
@@ -288,8 +239,7 @@ class Webhooks:
                     f"cache-{self._crds.resource}": self._crds.run(),
                     "webhook-sync": self._keep_up(),
                     "webhook-check": self._check(),
-                    "webhook-events": self._reports.run(),
-                    **{f"webhook-{name}": reader.run() for name, reader in self.readers.items()},
+                    **self.reviews.parts(),
                 }
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()
