@@ -36,7 +36,6 @@ ALLOWED: Final[Mapping[str, str]] = {
     "cli/demo.py": "the demo is about a CloneSet",
     "cli/insight/attached.py": _INSIGHT,
     "cli/insight/budgets.py": _INSIGHT,
-    "cli/insight/injected.py": "whose field in a refused pod it is depends on how a kind injects",
     "cli/insight/playing/copies.py": _PLAYED,
     "cli/insight/playing/record.py": _PLAYED,
     "cli/insight/playing/stage.py": _PLAYED,

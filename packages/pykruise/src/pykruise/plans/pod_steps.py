@@ -13,7 +13,7 @@ pods an API server asks about. `interests` are the stored objects that a step go
 """
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -34,6 +34,8 @@ from pykruise.runtime.views import Views
 __all__ = [
     "CachedReader",
     "JudgingStep",
+    "Origin",
+    "PodOrigins",
     "PodReaders",
     "PodSelection",
     "PodStep",
@@ -203,6 +205,31 @@ class StepContext(msgspec.Struct, frozen=True, kw_only=True):
     report: Callable[[StepReport], None] = lambda report: None
 
 
+# ── whose fault it is that a pod is refused ──────────────────────────────────
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """An object that puts something into pods, and its field."""
+
+    kind: str
+    name: str
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.field} of {self.kind} {self.name}"
+
+
+class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
+    """How to know what the objects of a kind put into a pod that an API server refuses. Pure."""
+
+    of_field: Callable[[str, Document, Sequence[Document]], Origin | None] | None = None
+    """Of a refused field, the workload and the kind's objects: which of them it comes from."""
+    untraced: Callable[[Document, Document, Sequence[Document]], Iterator[tuple[Origin, Document]]] | None = (
+        None
+    )
+    """Of the workload, a pod of it and the kind's objects: the pod with each thing that a dry run leaves out."""
+
+
 # ── the declaration ──────────────────────────────────────────────────────────
 
 
@@ -250,6 +277,8 @@ class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
     """Which component writes its events; empty: there are none."""
     prevention: PreventionMetric | None = None
     """None: its steps protect no pods."""
+    origins: PodOrigins | None = None
+    """None: it puts nothing into pods that an API server could refuse."""
     carries: Webhook | None = None
     """API servers get this webhook of pods only where the kind's CustomResourceDefinition is installed."""
     serves_template: Callable[[Document], bool] | None = None

@@ -12,6 +12,7 @@ from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.sidecarset.injection import Surroundings, inject
 from pykruise.kinds.sidecarset.matching import candidates
+from pykruise.kinds.sidecarset.origins import origin_of
 from pykruise.kinds.sidecarset.readers import RIGHTS, CachedSidecars, LiveSidecars
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
@@ -23,6 +24,7 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.owners import controller_of
 from pykruise.kube.resources import Resource
 from pykruise.plans.pod_steps import (
+    PodOrigins,
     PodReaders,
     PodSelection,
     PodSteps,
@@ -159,5 +161,6 @@ STEPS: Final = PodSteps(
     ),
     rights=RIGHTS,
     component=COMPONENT,
+    origins=PodOrigins(of_field=origin_of),
     carries="mutating",
 )

@@ -12,6 +12,7 @@ from typing import Final
 
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
 from pykruise.kinds.workloadspread.gathering import Settings
+from pykruise.kinds.workloadspread.origins import patched_pods
 from pykruise.kinds.workloadspread.readers import RIGHTS, CachedSpreads, LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
@@ -21,6 +22,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, Status
 from pykruise.kube.quota import FullError, Quota
 from pykruise.plans.pod_steps import (
+    PodOrigins,
     PodReaders,
     PodSelection,
     PodSteps,
@@ -148,4 +150,5 @@ STEPS: Final = PodSteps(
     ),
     selects=PodSelection(views=SPREAD_VIEWS, announces=()),
     rights=RIGHTS,
+    origins=PodOrigins(untraced=patched_pods),
 )
