@@ -171,7 +171,7 @@ class Webhooks:
         return review
 
     def _any_noted(self, replicas: Sequence[Reviewer]) -> Reviewer:
-        """What the replica knew then is noted."""
+        """The same, and what the replica knew then is noted."""
 
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
             number = self._rng.randrange(len(replicas))

@@ -26,7 +26,7 @@ def step_context(
     report: Callable[[StepReport], None] = lambda report: None,
     seed: int = 1,
 ) -> StepContext:
-    """What the steps of a kind work with under these gates."""
+    """The context of a kind's steps under these gates."""
     return StepContext(
         settings=settings_from(kind.settings, gates=(gates or Gates()).__getitem__),
         reader=reader,

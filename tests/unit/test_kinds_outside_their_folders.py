@@ -1,4 +1,4 @@
-"""Who names a kind outside its folder: what loops over the kinds names none, so a new one is nothing but a folder.
+"""Code that loops over the kinds names none of them, so a new one is nothing but a folder.
 
 code of a file (identifiers, and strings that are no sentences) ──▶ named_kinds() ──▶ none, or a line of ALLOWED
 
@@ -83,7 +83,7 @@ def files() -> Iterator[tuple[str, Path]]:
 
 @cache
 def patterns() -> Mapping[str, re.Pattern[str]]:
-    """By folder: how code names the kind. By its module, its name, its constants, its resource."""
+    """The ways in which code names a kind (its module, name, constants, resource), by its folder."""
     folders = sorted(path.parent.name for path in PACKAGES.glob("pykruise/src/pykruise/kinds/*/kind.py"))
     return {folder: re.compile("|".join(_words(folder, find(folder)))) for folder in folders}
 

@@ -1,4 +1,4 @@
-"""What holds for the part of every kind in pod admission, whichever it is: its declaration fits its steps."""
+"""The declaration of each kind's part in pod admission fits its steps."""
 
 import random
 from typing import Any

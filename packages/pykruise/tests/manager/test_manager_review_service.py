@@ -1,4 +1,4 @@
-"""What reviews of a manager read: each kind that takes part in pod admission has its reader at work."""
+"""The reviews of a manager: each kind that takes part in pod admission has its reader at work."""
 
 import asyncio
 import random

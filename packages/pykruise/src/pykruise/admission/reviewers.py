@@ -45,7 +45,7 @@ __all__ = ["ReviewContext", "reviewers", "steps_of_pods"]
 
 
 class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What reviews ask and report beside their answers. The default: they ask nothing and report nothing."""
+    """Questions and reports of reviews beside their answers. The default: they ask nothing and report nothing."""
 
     kind_settings: Callable[[Kind], Any] | None = None
     """Gives the settings of a kind; None: they follow from the gates alone."""

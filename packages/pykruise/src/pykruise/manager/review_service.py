@@ -78,7 +78,7 @@ class ReviewService:
         return [reader.objects.cache for reader in self.readers.values()]
 
     def parts(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """What runs beside the server, by name."""
+        """The work that runs beside the server, by name."""
         return {
             "webhook-events": self._reports.run(),
             **{f"webhook-{name}": reader.run() for name, reader in self.readers.items()},

@@ -111,7 +111,7 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
 
 
 def _review_rights(gates: Gates) -> Iterator[Right]:
-    """What reviews of the kinds, and their steps of pod admission, do to a cluster."""
+    """Rights of the reviews of the kinds, and of their steps of pod admission."""
     for kind in kinds():
         if kind.is_enabled(gates.__getitem__):
             yield from kind.reviews.rights

@@ -136,7 +136,7 @@ class PreventedDisruption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a step reports about one review."""
+    """Events and counts of a step about one review."""
 
     events: tuple[StepEvent, ...] = ()
     prevented: PreventedDisruption | None = None
@@ -192,7 +192,7 @@ class PodReaders(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What the steps of one kind work with."""
+    """Settings, reader and surroundings that the steps of one kind work with."""
 
     settings: Any
     """The kind's own."""
@@ -223,11 +223,11 @@ class PodOrigins(msgspec.Struct, frozen=True, kw_only=True):
     """How to know what the objects of a kind put into a pod that an API server refuses. Pure."""
 
     of_field: Callable[[str, Document, Sequence[Document]], Origin | None] | None = None
-    """Of a refused field, the workload and the kind's objects: which of them it comes from."""
+    """Finds the object that a refused field comes from, among the kind's objects and by the workload."""
     untraced: Callable[[Document, Document, Sequence[Document]], Iterator[tuple[Origin, Document]]] | None = (
         None
     )
-    """Of the workload, a pod of it and the kind's objects: the pod with each thing that a dry run leaves out."""
+    """Makes, of the workload, a pod of it and the kind's objects, the pod with each thing that a dry run leaves out."""
 
 
 # ── the declaration ──────────────────────────────────────────────────────────
@@ -244,7 +244,7 @@ class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
 
     views: Views[Any]
     pods: Callable[[Iterable[Any]], list[Meant]] = whole_namespaces
-    """Of all views of the kind's objects."""
+    """Gives the selected pods, of all views of the kind's objects."""
     decides: Callable[[Any], Any] = lambda _: True
     """The part of a view that decides: match conditions follow when it changes. The default: that the object exists,
     for kinds whose selector cannot be changed or does not count."""
@@ -252,7 +252,7 @@ class PodSelection(msgspec.Struct, frozen=True, kw_only=True):
     """Webhook configurations are written before a new object is allowed, or a change of these fields of its spec
     (none: of any), since it selects other pods, which API servers must ask about. None: never."""
     opens: Webhook = "mutating"
-    """Whose configuration is written then."""
+    """The webhook whose configuration is written then."""
 
 
 class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,9 +272,9 @@ class PodSteps(msgspec.Struct, frozen=True, kw_only=True):
     selects: PodSelection | None = None
     """None: whether a step wants a pod depends on the pod alone."""
     rights: tuple[Right, ...] = ()
-    """What its readers and steps do to a cluster."""
+    """Rights that its readers and steps need."""
     component: str = ""
-    """Which component writes its events; empty: there are none."""
+    """The component that writes its events; empty: there are none."""
     prevention: PreventionMetric | None = None
     """None: its steps protect no pods."""
     origins: PodOrigins | None = None

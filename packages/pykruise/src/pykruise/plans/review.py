@@ -186,6 +186,6 @@ class Reviews(msgspec.Struct, frozen=True, kw_only=True):
     is_protected: bool = False
     """Deletions are decided by deletion protection."""
     rights: tuple[Right, ...] = ()
-    """What the reviews themselves do to a cluster."""
+    """Rights that the reviews themselves need."""
     webhook: str = ""
     """Name of the validating webhook, where it is not `v<kind>.kb.io`."""

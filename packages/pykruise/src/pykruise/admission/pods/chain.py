@@ -75,7 +75,7 @@ class PodChain(msgspec.Struct, frozen=True, kw_only=True):
     changing: tuple[NamedStep, ...]
     judging: tuple[NamedStep, ...]
     shared: Mapping[str, Any]
-    """By the kind's name: what its steps are made from (`PodSteps.shares`)."""
+    """The value that its steps are made from (`PodSteps.shares`), by the kind's name."""
 
 
 def pod_chain(gates: Callable[[str], bool], context_of: Callable[[Kind], StepContext]) -> PodChain:

@@ -88,7 +88,7 @@ _IS_CHANGED: Final = (
 
 
 class Guarding(NamedTuple):
-    """What both steps work with."""
+    """The context and the budgets that both steps work with."""
 
     context: StepContext
     budgeting: Budgeting | None

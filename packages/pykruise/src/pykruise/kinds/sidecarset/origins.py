@@ -1,4 +1,4 @@
-"""Which SidecarSet a field of a refused pod comes from.
+"""Finds the SidecarSet that a field of a refused pod comes from.
 
 field, workload, SidecarSets ──▶ origin_of() ──▶ `spec.containers[0] of SidecarSet log`
 

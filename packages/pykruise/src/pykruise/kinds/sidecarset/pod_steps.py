@@ -53,7 +53,7 @@ class SidecarInjection:
         self._report = context.report
 
     def wanted(self, interests: Interests) -> str:
-        """Those that SidecarSets mean, paused ones too: they may go on at any moment."""
+        """Pods that SidecarSets select, paused ones too: they may go on at any moment."""
         return meant_by(interests, SIDECAR_SETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:

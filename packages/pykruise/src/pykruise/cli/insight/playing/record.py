@@ -73,8 +73,8 @@ class Record:
         self.samples: list[Sample] = []
         self.events: list[tuple[float, str]] = []
         self.restarts = 0
-        self.kept: Counter[tuple[str, str]] = Counter()
-        """Requests that PodUnavailableBudgets refused, by budget and pod."""
+        self.kept: Counter[tuple[str, str, str]] = Counter()
+        """Requests that objects refused for the sake of a pod, by kind, name and pod."""
         self.last = 0.0
         """When a pod changed last, in the loop's time."""
 
@@ -109,7 +109,7 @@ class Record:
         prevented = report.prevented
         if prevented is None:
             return
-        about = (prevented.name, prevented.pod)
+        about = (prevented.kind, prevented.name, prevented.pod)
         self.kept[about] += 1
         if self.kept[about] == 1:
             self.tell(f"{prevented.pod} is kept by {prevented.kind} {prevented.name}")

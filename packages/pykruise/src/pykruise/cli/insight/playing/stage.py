@@ -42,6 +42,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import JobInsight, WorkloadInsight
+from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.pods.names import short_hash
 from pykruise.pods.views import PodView
 from pykruise.runtime.plan import Plan
@@ -253,7 +254,7 @@ class _Stage:
             lowest_available=min((sample.available for sample in record.samples), default=0),
             duration_s=record.duration_s,
             restarts=record.restarts,
-            kept=_by_budget(record.kept),
+            kept=_by_name(record.kept),
             is_over=is_over,
             is_job=self._job is not None,
         )
@@ -262,8 +263,8 @@ class _Stage:
         """What is said of budgets that pods or drains still wait for."""
         there = {pod.name for pod in self._record.pods.values() if pod.is_active}
         kept: dict[str, dict[str, int]] = {}
-        for (budget, pod), count in self._record.kept.items():
-            if pod in there:
+        for (kind, budget, pod), count in self._record.kept.items():
+            if kind == POD_UNAVAILABLE_BUDGETS.kind and pod in there:
                 kept.setdefault(budget, {})[pod] = count
         found: list[Explanation] = []
         for budget, pods in sorted(kept.items()):
@@ -286,10 +287,10 @@ def _wanted(sight: Sight, plan: Plan, status: Document) -> int:
     return insight.counts(sight.document, status, plan).wanted if isinstance(insight, WorkloadInsight) else 0
 
 
-def _by_budget(kept: Mapping[tuple[str, str], int]) -> dict[str, int]:
+def _by_name(kept: Mapping[tuple[str, str, str], int]) -> dict[str, int]:
     found: Counter[str] = Counter()
-    for (budget, _), count in kept.items():
-        found[budget] += count
+    for (_, name, _), count in kept.items():
+        found[name] += count
     return dict(found)
 
 

@@ -167,7 +167,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Until the last change of a pod."""
     restarts: int = 0
     kept: Mapping[str, int] = {}
-    """Requests that PodUnavailableBudgets refused, by the name of the budget."""
+    """Requests that budgets refused, by the name of the budget."""
     is_over: bool = True
     """False: `limit_s` was reached while things still happened."""
     status: Document = {}
