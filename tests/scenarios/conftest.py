@@ -45,12 +45,13 @@ from typing import TypeVar
 import pytest
 
 from pykruise.admission.counts import LiveCounts
+from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.pods.readers import live_readers
 from pykruise.admission.pods.reports import record_events
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
-from pykruise.kinds import conversions, in_stored_versions, kinds
+from pykruise.kinds import conversions, in_stored_versions
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -367,7 +368,7 @@ async def _sandbox_stage(
         admission,
         ReviewContext(
             lookups=live_lookups(
-                place.client, namespace="scenario", clock=clock, readers=live_readers(kinds(), place)
+                place.client, namespace="scenario", clock=clock, readers=live_readers(pod_kinds(), place)
             ),
             protection=Protection(
                 LiveCounts(place.client),

@@ -18,11 +18,11 @@ from typing import Any
 
 import msgspec
 
+from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.pods.readers import live_readers
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions
-from pykruise.kinds import kinds as all_kinds
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client import Client
@@ -169,7 +169,7 @@ async def busy_cluster(
 def _rules(client: Callable[[], Client], clock: Any, rng: random.Random) -> list[ReviewRule]:
     """The manager's own webhooks."""
     place = ReaderPlace(client=client, namespace=NAMESPACE, clock=clock, rng=rng)
-    readers = live_readers(all_kinds(), place)
+    readers = live_readers(pod_kinds(), place)
     return reviewers(
         AdmissionSettings(gates=ALL_GATES),
         ReviewContext(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.pods.readers import live_readers
 from pykruise.admission.reviewers import ReviewContext, reviewers
-from pykruise.kinds import kinds
 from pykruise.kinds.sidecarset.facts import WHITELIST_KEY
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
@@ -56,7 +56,7 @@ async def judged_by(data: dict[str, str] | None) -> AsyncIterator[Any]:
         here = ReaderPlace(
             client=lambda: place.client, namespace="kruise-system", clock=clock, rng=random.Random(1)
         )
-        rules = reviewers(context=ReviewContext(lookups=Lookups(readers=live_readers(kinds(), here))))
+        rules = reviewers(context=ReviewContext(lookups=Lookups(readers=live_readers(pod_kinds(), here))))
 
         async def ask(resource: Resource, doc: dict[str, Any]) -> AdmissionAnswer:
             rule = next(one for one in rules if one.name == f"v{resource.kind.lower()}.kb.io")

@@ -140,9 +140,9 @@ def test_a_protected_pod_is_counted_and_each_component_writes_its_own_events() -
         on_prevented=prevented.append,
     )
     # when
-    for kind in taking:
-        if kind.pods is not None and kind.pods.component:
-            reports.report(kind.pods.component, StepReport())
+    for _, steps in taking:
+        if steps.component:
+            reports.report(steps.component, StepReport())
     reports.report("pub-controller", prevention_report(POD, KEEP, username="alice"))
     # then
     assert [(found.kind, found.name, found.pod) for found in prevented] == [

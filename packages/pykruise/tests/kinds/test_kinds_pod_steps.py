@@ -40,7 +40,7 @@ def test_kinds_have_places_and_names_of_their_own() -> None:
     orders = [steps_of(kind).order for kind in TAKING_PART]
     assert len(set(orders)) == len(orders)
     assert len({steps_of(kind).name for kind in TAKING_PART}) == len(TAKING_PART)
-    assert [steps_of(kind).order for kind in taking_part(ALL_ON.__getitem__)] == sorted(orders)
+    assert [steps.order for _, steps in taking_part(ALL_ON.__getitem__)] == sorted(orders)
 
 
 def test_each_webhook_of_pods_is_carried_by_one_kind() -> None:
@@ -113,7 +113,7 @@ def test_without_its_gates_a_kind_takes_no_part() -> None:
         EnhancedLivenessProbe=False,
         EnablePodProbeMarkerOnServerless=False,
     )
-    left = {kind.name for kind in taking_part(off.__getitem__)}
+    left = {part.kind.name for part in taking_part(off.__getitem__)}
     gated = {kind.name for kind in TAKING_PART if kind.gates or kind.any_gate or steps_of(kind).gates}
     assert left == {kind.name for kind in TAKING_PART} - gated
     assert all(kind.resource == PODS or kind.versions for kind in TAKING_PART)

@@ -5,8 +5,8 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pykruise.admission.pods.chain import taking_part
-from pykruise.kinds import crds, kinds
+from pykruise.admission.pods.chain import pod_kinds, taking_part
+from pykruise.kinds import crds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -45,9 +45,7 @@ async def service(gates: Gates) -> AsyncIterator[ReviewService]:
 
 async def test_every_kind_with_a_reader_has_one_over_caches_that_is_read() -> None:
     async with service(Gates.of(EnablePodProbeMarkerOnServerless=True)) as reviews:
-        assert set(reviews.readers) == {
-            kind.name for kind in kinds() if kind.pods is not None and kind.pods.reads is not None
-        }
+        assert set(reviews.readers) == {kind.name for kind, steps in pod_kinds() if steps.reads is not None}
         assert all(reader.objects.known() is not None for reader in reviews.readers.values())
         assert len(reviews.caches()) == len(reviews.readers)
 
@@ -56,4 +54,4 @@ async def test_a_kind_that_is_off_is_not_read() -> None:
     gates = Gates.of(WorkloadSpread=False)
     async with service(gates) as reviews:
         assert "workloadspread" not in reviews.readers
-        assert "workloadspread" not in {kind.name for kind in taking_part(gates.__getitem__)}
+        assert "workloadspread" not in {part.kind.name for part in taking_part(gates.__getitem__)}

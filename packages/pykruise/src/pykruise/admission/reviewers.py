@@ -19,7 +19,15 @@ from pykruise.admission.advice import with_advice
 from pykruise.admission.feature_gates import behind_gates
 from pykruise.admission.hub_version import in_hub_version
 from pykruise.admission.match_conditions import Announce, announced
-from pykruise.admission.pods.chain import PodChain, condition_of, judging, mutating, pod_chain
+from pykruise.admission.pods.chain import (
+    PodChain,
+    PodKind,
+    condition_of,
+    judging,
+    mutating,
+    pod_chain,
+    pod_kinds,
+)
 from pykruise.admission.protection import SELECTOR as PROTECTED
 from pykruise.admission.protection import Protection, guarded
 from pykruise.admission.readable import readable
@@ -99,15 +107,14 @@ def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodCha
     of_kind = context.kind_settings or partial(_by_gates, settings.gates)
     rng = context.rng or random.Random()
 
-    def step_context(kind: Kind) -> StepContext:
-        assert kind.pods is not None
+    def step_context(part: PodKind) -> StepContext:
         return StepContext(
-            settings=of_kind(kind),
-            reader=context.lookups.readers.get(kind.name),
+            settings=of_kind(part.kind),
+            reader=context.lookups.readers.get(part.kind.name),
             clock=context.lookups.clock,
             rng=rng,
             most_waiting=context.most_waiting,
-            report=partial(context.report, kind.pods.component),
+            report=partial(context.report, part.steps.component),
         )
 
     return pod_chain(settings.gates.__getitem__, step_context)
@@ -153,7 +160,7 @@ def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
 
 def _carrier_of(webhook: str) -> tuple[str, str] | None:
     """Group and kind without which API servers do not get this webhook of pods."""
-    carriers = (kind.resource for kind in kinds() if kind.pods is not None and kind.pods.carries == webhook)
+    carriers = (kind.resource for kind, steps in pod_kinds() if steps.carries == webhook)
     return next(((resource.group, resource.kind) for resource in carriers), None)
 
 

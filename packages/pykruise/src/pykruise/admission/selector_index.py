@@ -5,7 +5,7 @@ API server         ──▶ SelectorIndex.read()    as it is now
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykruise.admission.pods.chain import taking_part
 from pykruise.admission.settings import AdmissionSettings
@@ -14,35 +14,36 @@ from pykruise.kube.cel import Interests, Meant
 from pykruise.kube.client import Client
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
-from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import PodSelection
 from pykruise.runtime.object_reader import CachedObjects
 
-__all__ = ["SelectorIndex", "list_selectors", "selecting_kinds"]
+__all__ = ["SelectingKind", "SelectorIndex", "list_selectors", "selecting_kinds"]
 
 
-def selecting_kinds(settings: AdmissionSettings) -> tuple[Kind, ...]:
+class SelectingKind(NamedTuple):
+    """A kind whose objects select pods."""
+
+    name: str
+    resource: Resource
+    selection: PodSelection
+
+
+def selecting_kinds(settings: AdmissionSettings) -> tuple[SelectingKind, ...]:
     """The kinds whose objects select pods for admission, under these settings."""
     if not settings.pod_webhook:
         return ()
     return tuple(
-        kind
-        for kind in taking_part(settings.gates.__getitem__)
-        if kind.pods is not None and kind.pods.selects is not None
+        SelectingKind(kind.name, kind.resource, steps.selects)
+        for kind, steps in taking_part(settings.gates.__getitem__)
+        if steps.selects is not None
     )
-
-
-def _selection(kind: Kind) -> PodSelection:
-    assert kind.pods is not None
-    assert kind.pods.selects is not None
-    return kind.pods.selects
 
 
 class SelectorIndex:
     """Both ways to know which pods the objects of `kinds` select. `objects`: those of a kind, by its name."""
 
     def __init__(
-        self, client: Client, kinds: Sequence[Kind], objects: Mapping[str, CachedObjects[Any]]
+        self, client: Client, kinds: Sequence[SelectingKind], objects: Mapping[str, CachedObjects[Any]]
     ) -> None:
         self._client = client
         self._kinds = kinds
@@ -55,7 +56,7 @@ class SelectorIndex:
             views = self._objects[kind.name].known()
             if views is None:
                 return None
-            interests[kind.resource.kind] = _selection(kind).pods(views)
+            interests[kind.resource.kind] = kind.selection.pods(views)
         return interests
 
     async def read(self) -> Interests:
@@ -65,7 +66,7 @@ class SelectorIndex:
     def subscribe(self, handler: Callable[[], None]) -> None:
         """`handler` is called when something selects other pods than before, or none any more."""
         for kind in self._kinds:
-            self._objects[kind.name].cache.subscribe(_on_change(_selection(kind), handler))
+            self._objects[kind.name].cache.subscribe(_on_change(kind.selection, handler))
 
 
 def _on_change(selection: PodSelection, handler: Callable[[], None]) -> Callable[[Change[Any]], None]:
@@ -79,13 +80,12 @@ def _on_change(selection: PodSelection, handler: Callable[[], None]) -> Callable
     return on_change
 
 
-async def list_selectors(client: Client, kinds: Sequence[Kind]) -> Interests:
+async def list_selectors(client: Client, kinds: Sequence[SelectingKind]) -> Interests:
     """By a list of each kind. Raises KubeError."""
     interests: dict[str, Sequence[Meant]] = {}
     for kind in kinds:
-        selection = _selection(kind)
-        project = selection.views.projector()
-        interests[kind.resource.kind] = selection.pods(
+        project = kind.selection.views.projector()
+        interests[kind.resource.kind] = kind.selection.pods(
             [project(raw) for raw in await _listed(client, kind.resource)]
         )
     return interests

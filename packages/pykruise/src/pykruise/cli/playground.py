@@ -13,13 +13,13 @@ from typing import Never
 import msgspec
 
 from pykruise.admission.counts import LiveCounts
-from pykruise.admission.pods.chain import taking_part
+from pykruise.admission.pods.chain import pod_kinds, taking_part
 from pykruise.admission.pods.readers import live_readers
 from pykruise.admission.pods.reports import StepReports
 from pykruise.admission.protection import Protection
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
-from pykruise.kinds import conversions, crds, kinds
+from pykruise.kinds import conversions, crds
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.controller import unmeasured
@@ -148,7 +148,7 @@ async def playground(
         )
         running = asyncio.create_task(manager.run(), name="manager")
         recording = asyncio.create_task(
-            _record(reports, StepReports(cluster.client, kinds(), clock=clock, rng=rng))
+            _record(reports, StepReports(cluster.client, pod_kinds(), clock=clock, rng=rng))
         )
         try:
             await _synced_or_failed(manager, running)

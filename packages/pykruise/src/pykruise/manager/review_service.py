@@ -52,9 +52,9 @@ class ReviewService:
         self._client, self._settings, self._metrics = client, settings, metrics
         self._clock, self._rng = clock, rng
         admission = admission_settings(settings.gates, namespace=settings.own_namespace)
-        kinds = taking_part(settings.gates.__getitem__)
-        self.readers = cached_readers(kinds, self._place())
-        self._reports = StepReports(client, kinds, clock=clock, rng=rng, on_prevented=metrics.prevent)
+        parts = taking_part(settings.gates.__getitem__)
+        self.readers = cached_readers(parts, self._place())
+        self._reports = StepReports(client, parts, clock=clock, rng=rng, on_prevented=metrics.prevent)
         self.selectors = SelectorIndex(
             client,
             selecting_kinds(admission),

@@ -115,9 +115,8 @@ def _review_rights(gates: Gates) -> Iterator[Right]:
     for kind in kinds():
         if kind.is_enabled(gates.__getitem__):
             yield from kind.reviews.rights
-    for kind in taking_part(gates.__getitem__):
-        if kind.pods is not None:
-            yield from kind.pods.rights
+    for _, steps in taking_part(gates.__getitem__):
+        yield from steps.rights
 
 
 def needed(gates: Gates) -> list[Right]:

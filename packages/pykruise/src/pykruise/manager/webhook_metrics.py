@@ -14,8 +14,8 @@ import orjson
 import prometheus_client
 from prometheus_client.registry import CollectorRegistry
 
+from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.protection import RefusedDeletion
-from pykruise.kinds import kinds
 from pykruise.plans.pod_steps import PreventedDisruption
 
 __all__ = ["WebhookMetrics"]
@@ -56,9 +56,9 @@ class WebhookMetrics:
             )
         }
         self._preventions = {
-            kind.resource.kind: kind.pods.prevention
-            for kind in kinds()
-            if kind.pods is not None and kind.pods.prevention is not None
+            kind.resource.kind: steps.prevention
+            for kind, steps in pod_kinds()
+            if steps.prevention is not None
         }
         self._prevented = {
             kind: prometheus_client.Gauge(

@@ -29,10 +29,12 @@ __all__ = [
     "CONDITION",
     "NamedStep",
     "PodChain",
+    "PodKind",
     "condition_of",
     "judging",
     "mutating",
     "pod_chain",
+    "pod_kinds",
     "read_pods",
     "taking_part",
 ]
@@ -49,16 +51,27 @@ CONDITION = "pykruise.io/asked-for"
 _POD: Final = "io.k8s.api.core.v1.Pod"
 
 
-def taking_part(gates: Callable[[str], bool]) -> Sequence[Kind]:
-    """The kinds that take part in the admission of pods while these gates are on, in their order."""
-    return sorted(
-        (kind for kind in kinds() if kind.pods is not None and _is_on(kind, kind.pods, gates)),
-        key=lambda kind: kind.pods.order if kind.pods is not None else 0,
-    )
+class PodKind(NamedTuple):
+    """A kind with its part in the admission of pods."""
+
+    kind: Kind
+    steps: PodSteps
+
+    def is_on(self, gates: Callable[[str], bool]) -> bool:
+        """Whether it takes part while these gates are on."""
+        needed = self.steps.gates
+        return self.kind.is_enabled(gates) if needed is None else all(map(gates, needed))
 
 
-def _is_on(kind: Kind, steps: PodSteps, gates: Callable[[str], bool]) -> bool:
-    return kind.is_enabled(gates) if steps.gates is None else all(map(gates, steps.gates))
+def pod_kinds() -> Sequence[PodKind]:
+    """All kinds that take part in the admission of pods, in their order."""
+    parts = (PodKind(kind, kind.pods) for kind in kinds() if kind.pods is not None)
+    return sorted(parts, key=lambda part: part.steps.order)
+
+
+def taking_part(gates: Callable[[str], bool]) -> Sequence[PodKind]:
+    """The kinds that take part while these gates are on, in their order."""
+    return [part for part in pod_kinds() if part.is_on(gates)]
 
 
 class NamedStep(NamedTuple):
@@ -78,15 +91,14 @@ class PodChain(msgspec.Struct, frozen=True, kw_only=True):
     """The value that its steps are made from (`PodSteps.shares`), by the kind's name."""
 
 
-def pod_chain(gates: Callable[[str], bool], context_of: Callable[[Kind], StepContext]) -> PodChain:
+def pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind], StepContext]) -> PodChain:
     """The chain under these gates; `context_of` gives what the steps of one kind work with."""
     changing: list[NamedStep] = []
     judging: list[NamedStep] = []
     shared: dict[str, Any] = {}
-    for kind in taking_part(gates):
-        steps = kind.pods
-        assert steps is not None
-        common = shared[kind.name] = steps.shares(context_of(kind))
+    for part in taking_part(gates):
+        steps = part.steps
+        common = shared[part.kind.name] = steps.shares(context_of(part))
         if steps.mutate is not None:
             changing.append(NamedStep(steps.name, steps.mutate(common)))
         if steps.judge is not None:

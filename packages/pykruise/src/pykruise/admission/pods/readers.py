@@ -7,25 +7,17 @@ KIND.pods.reads ──▶ live_readers()   ──▶ reviews in the process of a
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pykruise.plans.kind import Kind
+from pykruise.admission.pods.chain import PodKind
 from pykruise.plans.pod_steps import CachedReader, ReaderPlace
 
 __all__ = ["cached_readers", "live_readers"]
 
 
-def live_readers(kinds: Iterable[Kind], place: ReaderPlace) -> Mapping[str, Any]:
+def live_readers(parts: Iterable[PodKind], place: ReaderPlace) -> Mapping[str, Any]:
     """Readers that ask the API server each time."""
-    return {
-        kind.name: kind.pods.reads.live(place)
-        for kind in kinds
-        if kind.pods is not None and kind.pods.reads is not None
-    }
+    return {kind.name: steps.reads.live(place) for kind, steps in parts if steps.reads is not None}
 
 
-def cached_readers(kinds: Iterable[Kind], place: ReaderPlace) -> Mapping[str, CachedReader]:
+def cached_readers(parts: Iterable[PodKind], place: ReaderPlace) -> Mapping[str, CachedReader]:
     """Readers over caches, each of which must be run."""
-    return {
-        kind.name: kind.pods.reads.cached(place)
-        for kind in kinds
-        if kind.pods is not None and kind.pods.reads is not None
-    }
+    return {kind.name: steps.reads.cached(place) for kind, steps in parts if steps.reads is not None}

@@ -8,10 +8,10 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Mapping
 
+from pykruise.admission.pods.chain import PodKind
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.recorder import EventRecorder
-from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import PreventedDisruption, StepReport
 
 __all__ = ["StepReports", "record_events"]
@@ -23,13 +23,13 @@ class StepReports:
     def __init__(
         self,
         client: Client,
-        kinds: Iterable[Kind],
+        parts: Iterable[PodKind],
         *,
         clock: Clock,
         rng: random.Random,
         on_prevented: Callable[[PreventedDisruption], None] = lambda prevented: None,
     ) -> None:
-        components = {kind.pods.component for kind in kinds if kind.pods is not None and kind.pods.component}
+        components = {part.steps.component for part in parts if part.steps.component}
         self._recorders: Mapping[str, EventRecorder] = {
             component: EventRecorder(client, component, clock=clock, rng=rng)
             for component in sorted(components)

@@ -9,8 +9,8 @@ manager's write does; it writes nothing, and who may not create pods learns noth
 
 from collections.abc import Mapping, Sequence
 
+from pykruise.admission.pods.chain import pod_kinds
 from pykruise.cli.insight.look import Sight
-from pykruise.kinds import kinds
 from pykruise.kube.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import ApiError, InvalidError
@@ -39,11 +39,7 @@ async def refused_origin(client: Client, sight: Sight) -> Origin | None:
 
 def _origins() -> list[tuple[Kind, PodOrigins]]:
     """The kinds that put something into pods, and how to know what."""
-    return [
-        (kind, kind.pods.origins)
-        for kind in kinds()
-        if kind.pods is not None and kind.pods.origins is not None
-    ]
+    return [(kind, steps.origins) for kind, steps in pod_kinds() if steps.origins is not None]
 
 
 async def _stored(client: Client, kind: Kind, namespace: str) -> Sequence[Document]:

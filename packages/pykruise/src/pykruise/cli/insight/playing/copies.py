@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.pods.readers import live_readers
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
@@ -133,7 +134,8 @@ def _reviewers(
     """What the manager's webhooks do, in process."""
     namespace, rng = given.settings.own_namespace, random.Random(given.seed)
     place = ReaderPlace(client=client, namespace=namespace, clock=clock, rng=rng)
-    readers = live_readers([*kinds_beside(given), kind], place)
+    taking_part = {beside.name for beside in (*kinds_beside(given), kind)}
+    readers = live_readers((part for part in pod_kinds() if part.kind.name in taking_part), place)
     return reviewers(
         admission_settings(given.settings.gates, namespace=namespace),
         ReviewContext(
@@ -147,11 +149,7 @@ def _reviewers(
 
 def kinds_beside(given: Play) -> tuple[Kind, ...]:
     """The kinds that take part in admission of pods, and whose objects stand beside the workload."""
-    return tuple(
-        kind
-        for kind in kinds()
-        if kind.pods is not None and kind.pods.reads is not None and given.has(kind.resource)
-    )
+    return tuple(kind for kind, steps in pod_kinds() if steps.reads is not None and given.has(kind.resource))
 
 
 def _kubelet(given: Play) -> KubeletSettings:
@@ -254,10 +252,8 @@ def _of_pods(given: Play) -> Collection[str]:
     templates = [get_path(one, "spec", "template", default={}) for one in _workloads(given)]
     return {
         kind.name
-        for kind in kinds()
-        if kind.pods is not None
-        and kind.pods.serves_template is not None
-        and any(map(kind.pods.serves_template, templates))
+        for kind, steps in pod_kinds()
+        if steps.serves_template is not None and any(map(steps.serves_template, templates))
     }
 
 
