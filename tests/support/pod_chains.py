@@ -10,11 +10,11 @@ from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import Gates
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.plans.kind import Kind
-from pykruise.plans.pod_steps import PodSteps, StepContext, StepReport
+from pykruise.plans.pod_steps import StepContext, StepReport
 from pykruise.plans.review import Lookups
 from pykruise.pods.settings import settings_from
 
-__all__ = ["chain_of", "step_context", "steps_declared_by"]
+__all__ = ["chain_of", "step_context"]
 
 
 def step_context(
@@ -34,12 +34,6 @@ def step_context(
         rng=random.Random(seed),
         report=report,
     )
-
-
-def steps_declared_by(kind: Kind) -> PodSteps:
-    """Its part in pod admission."""
-    assert kind.pods is not None
-    return kind.pods
 
 
 def chain_of(
