@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pykruise.agent.flags import parse
 from pykruise.agent.process import run_process
-from pykruise.kube.config import load_in_cluster
+from pykruise.kube.config.kubeconfig import load_in_cluster
 from pykruise.kube.program.logs import set_up
 
 

@@ -26,15 +26,15 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Transport, WrappedTransport
 from pykruise.kube.clock import Clock
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.resources import PODS
-from pykruise.kube.transport import Transport, WrappedTransport
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import StepReport
 from pykruise.plans.review import Lookups, live_lookups
-from pykruise.pods.probe_api import POD_PROBE_MARKERS
+from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.pods.settings import settings_from
 from simulation.budget_rules import REVIEW, Review
 

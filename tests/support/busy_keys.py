@@ -26,11 +26,11 @@ from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.kinds import conversions
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import loop_clock
-from pykruise.kube.controller import unmeasured
+from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.ids import Key
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
@@ -39,7 +39,7 @@ from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from support.paper import START
 from support.sandbox import Place
 from support.stored_kinds import storage_with_kinds

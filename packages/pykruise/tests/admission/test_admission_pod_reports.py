@@ -11,9 +11,9 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.pod_steps import prevention_report
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.pod_steps import refusal_report
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document
-from pykruise.kube.owners import owner_reference
+from pykruise.kube.values.owners import owner_reference
 from pykruise.plans.pod_steps import PreventedDisruption, StepReport
 from support.budgets import budget
 from support.budgets import view as budget_view

@@ -10,13 +10,13 @@ from pykruise.admission.pods import chain
 from pykruise.admission.pods.chain import NamedStep
 from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
-from pykruise.kube.cel import ALWAYS, Interests, Meant
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import Status
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import EVERYTHING, selector_from
+from pykruise.kube.values.cel import ALWAYS, Interests, Meant
+from pykruise.kube.values.selectors import EVERYTHING, selector_from
 from pykruise.plans.pod_steps import PodStep, StepError
-from pykruise.pods.owners import OF_KRUISE_WORKLOAD
+from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD
 from support.pod_chains import chain_of
 from support.reviews import at_once, request
 

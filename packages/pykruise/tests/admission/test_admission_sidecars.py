@@ -14,7 +14,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import PODS
 from pykruise.plans.pod_steps import StepReport
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 from support.pod_chains import chain_of
 from support.reviews import at_once, request
 from support.sidecarsets import NOW, container, names, pod, sidecarset, view

@@ -8,7 +8,7 @@ import pytest
 from pykruise.admission.pods.chain import taking_part
 from pykruise.kinds import kinds
 from pykruise.kinds.gates import GATES, Gates
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.resources import PODS
 from pykruise.manager.roles import webhook_rights

@@ -8,7 +8,7 @@ from prometheus_client import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
 from pykruise.admission.protection import RefusedDeletion
-from pykruise.kube.owners import OwnerReference
+from pykruise.kube.values.owners import OwnerReference
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.pod_steps import PreventedDisruption
 

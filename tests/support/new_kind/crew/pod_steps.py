@@ -11,15 +11,15 @@ from typing import Final
 from pykruise.kinds.crew.snapshot import CREW_VIEWS, CrewView
 from pykruise.kinds.crew.types import CREWS
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, both, meant_by
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, annotations_of, decode, labels_of
 from pykruise.kube.errors import KubeError, NotFoundError, Status
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import controller_of
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.cel import Interests, both, meant_by
+from pykruise.kube.values.owners import controller_of
 from pykruise.plans.pod_steps import (
     PodReaders,
     PodSelection,

@@ -43,7 +43,7 @@ from pykruise.kube.admission import (
     Reviewer,
     ReviewRule,
 )
-from pykruise.kube.aside import Aside, on_loop
+from pykruise.kube.control.offload import Aside, on_loop
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import StepContext, StepReport
 from pykruise.plans.review import Lookups, allow, beside_the_loop

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from pykruise.admission.pods.chain import taking_part
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kube.cache import Change
-from pykruise.kube.cel import Interests, Meant
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Change
+from pykruise.kube.client.client import Client
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.cel import Interests, Meant
 from pykruise.plans.pod_steps import PodSelection
 from pykruise.runtime.object_reader import CachedObjects
 

@@ -21,12 +21,12 @@ from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.agent.simulated import simulated_agents
 from pykruise.kinds import conversions, crds
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.controller import unmeasured
+from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
@@ -35,10 +35,10 @@ from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
 from pykruise.plans.pod_steps import ReaderPlace, StepReport
 from pykruise.plans.review import live_lookups
 from pykruise.sandbox.apiserver import ConversionFunctions
-from pykruise.sandbox.apiserver.storage import Storage
+from pykruise.sandbox.apiserver.objects.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.loading import Dump, Loaded, load, node_spec_of
+from pykruise.sandbox.nodes.faults import Rule
 
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 

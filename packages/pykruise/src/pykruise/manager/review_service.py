@@ -19,10 +19,10 @@ from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.admission.selector_index import SelectorIndex, selecting_kinds
 from pykruise.admission.settings import AdmissionSettings, admission_settings
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.aside import Aside
-from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
+from pykruise.kube.control.offload import Aside
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.pod_steps import ReaderPlace

@@ -36,13 +36,13 @@ from pykruise.admission.webhook_plan import QUIET_S, CrdView, WebhookTarget, pro
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.definition_watch import Renewal
+from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.definitions import Renewal
 from pykruise.kube.errors import ConflictError, KubeError
-from pykruise.kube.http_heads import request_head
-from pykruise.kube.metadata_view import MetadataView, project_metadata
+from pykruise.kube.http.heads import request_head
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.review_service import ReviewService
 from pykruise.manager.settings import Settings, WebhookSettings

@@ -19,15 +19,15 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, Meant
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Status
-from pykruise.kube.owners import OwnerReference
 from pykruise.kube.rbac import Right
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import EVERYTHING
+from pykruise.kube.values.cel import Interests, Meant
+from pykruise.kube.values.owners import OwnerReference
+from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.runtime.object_reader import CachedObjects
 from pykruise.runtime.views import Views
 

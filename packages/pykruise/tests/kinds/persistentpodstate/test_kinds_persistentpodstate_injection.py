@@ -11,14 +11,14 @@ from pykruise.kinds.persistentpodstate.kind import KIND as PERSISTENT_POD_STATE
 from pykruise.kinds.persistentpodstate.pod_steps import StateInjection
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
-from pykruise.kube.cel import ALWAYS, NEVER, Meant
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.errors import KubeError, UnreachableError
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import EVERYTHING
+from pykruise.kube.values.cel import ALWAYS, NEVER, Meant
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.plans.pod_steps import StepError
-from pykruise.pods.white_list import WhiteListError
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 from support.pod_chains import step_context
 from support.reviews import request
 

@@ -17,7 +17,7 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.errors import InternalError, Status
 from pykruise.kube.resources import PODS
 from pykruise.plans.pod_steps import StepError
-from pykruise.pods.probes import MarkerView
+from pykruise.pods.probes.views import MarkerView
 from support.pod_chains import chain_of, step_context
 from support.probe_objects import EXEC, marker, probe
 

@@ -6,10 +6,10 @@ import pytest
 
 from pykruise.kinds.workloadspread.pod_steps import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.cel import NEVER, Meant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import EVERYTHING
+from pykruise.kube.values.cel import NEVER, Meant
+from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.plans.pod_steps import StepError
 from support.reviews import request
 from support.spreads import SpreadServer, placed_in, pod, spread, subset

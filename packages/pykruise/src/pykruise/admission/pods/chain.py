@@ -16,14 +16,14 @@ import msgspec
 
 from pykruise.kinds import kinds
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
-from pykruise.kube.cel import ALWAYS, Interests, any_of
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Status
-from pykruise.kube.field_errors import bad_request
-from pykruise.kube.zero_values import filled
+from pykruise.kube.pod_rules.field_errors import bad_request
+from pykruise.kube.schemas.zero_values import filled
+from pykruise.kube.values.cel import ALWAYS, Interests, any_of
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import JudgingStep, PodStep, PodSteps, StepContext, StepError
-from pykruise.pods.open_parts import why_unreadable
+from pykruise.pods.template.typed_parts import why_unreadable
 
 __all__ = [
     "CONDITION",

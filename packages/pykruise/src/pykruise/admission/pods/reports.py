@@ -9,9 +9,9 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 
 from pykruise.admission.pods.chain import PodKind
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock
-from pykruise.kube.recorder import EventRecorder
 from pykruise.plans.pod_steps import PreventedDisruption, StepReport
 
 __all__ = ["StepReports", "record_events"]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from pykruise.admission.pods.chain import pod_kinds
 from pykruise.cli.insight.look import Sight
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.resources import PODS

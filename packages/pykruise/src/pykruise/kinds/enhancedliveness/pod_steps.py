@@ -9,10 +9,10 @@ from typing import Any, Final
 import orjson
 
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, both
 from pykruise.kube.documents import Document, annotations_of
+from pykruise.kube.values.cel import Interests, both
 from pykruise.plans.pod_steps import PodSteps, StepContext
-from pykruise.pods.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
+from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
 
 __all__ = ["STEPS", "EnhancedLiveness", "with_probes_moved"]
 

@@ -10,13 +10,13 @@ from typing import Final, Protocol
 
 from pykruise.kinds.podprobemarker.injection import inject
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, Meant, meant_by
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
 from pykruise.kube.rbac import READ, on
+from pykruise.kube.values.cel import Interests, Meant, meant_by
 from pykruise.plans.pod_steps import PodReaders, PodSelection, PodSteps, StepContext, StepError
 from pykruise.plans.views import MARKER_VIEWS
-from pykruise.pods.probes import POD_PROBE_MARKERS, MarkerView
+from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = ["STEPS", "MarkerReader", "ProbeInjection"]

@@ -8,12 +8,12 @@ from typing import Annotated, Final
 import msgspec
 
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import ALWAYS, Interests, both
 from pykruise.kube.documents import Document
+from pykruise.kube.values.cel import ALWAYS, Interests, both
 from pykruise.plans.pod_steps import PodSteps, StepContext
-from pykruise.pods.keys import KRUISE_POD_READY
-from pykruise.pods.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
 from pykruise.pods.settings import OnGate
+from pykruise.pods.view.keys import KRUISE_POD_READY
+from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
 
 __all__ = ["STEPS", "ReadinessGate", "Settings", "with_readiness_gate"]
 

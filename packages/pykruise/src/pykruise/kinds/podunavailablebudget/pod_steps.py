@@ -19,16 +19,16 @@ from pykruise.kinds.podunavailablebudget.readers import BudgetReader, CachedBudg
 from pykruise.kinds.podunavailablebudget.snapshot import Settings
 from pykruise.kinds.podunavailablebudget.spending import Budgeting, ConflictsError
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.batched_updates import UnsettledError
-from pykruise.kube.cel import ALWAYS, Interests, Meant, any_of, both, meant_by
+from pykruise.kube.cache.batched_updates import UnsettledError
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError, Status
-from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import controller_of
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import EVERYTHING
+from pykruise.kube.values.cel import ALWAYS, Interests, Meant, any_of, both, meant_by
+from pykruise.kube.values.group_kinds import GroupKind, group_kind
+from pykruise.kube.values.owners import controller_of
+from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.plans.pod_steps import (
     PodReaders,
     PodSelection,
@@ -43,7 +43,9 @@ from pykruise.plans.pod_steps import (
 )
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_RESOURCES, OwnerMissingError
 from pykruise.plans.views import BUDGET_VIEWS
-from pykruise.pods.budgets import (
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import LEGACY_RELATED_PUB_ANNOTATION, RELATED_PUB_ANNOTATION
+from pykruise.pods.workload.budgets import (
     POD_UNAVAILABLE_BUDGETS,
     UNAVAILABLE_LABEL,
     BudgetView,
@@ -53,8 +55,6 @@ from pykruise.pods.budgets import (
     related_annotations,
     related_budget,
 )
-from pykruise.pods.keys import LEGACY_RELATED_PUB_ANNOTATION, RELATED_PUB_ANNOTATION
-from pykruise.pods.pod_decoding import project_pod
 
 __all__ = ["STEPS", "BudgetGuard", "BudgetTie", "Guarding", "guarding", "prevention_report"]
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.plans.pod_steps import Origin
 
 __all__ = ["origin_of"]

@@ -18,11 +18,11 @@ from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, meant_by
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.errors import KubeError
-from pykruise.kube.owners import controller_of
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.cel import Interests, meant_by
+from pykruise.kube.values.owners import controller_of
 from pykruise.plans.pod_steps import (
     PodOrigins,
     PodReaders,
@@ -33,7 +33,7 @@ from pykruise.plans.pod_steps import (
     StepEvent,
     StepReport,
 )
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["COMPONENT", "STEPS", "SidecarInjection", "refusal_report"]
 

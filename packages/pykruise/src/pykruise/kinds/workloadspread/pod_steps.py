@@ -17,10 +17,10 @@ from pykruise.kinds.workloadspread.readers import RIGHTS, CachedSpreads, LiveSpr
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, any_of, both, meant_by
+from pykruise.kube.control.quota import FullError, Quota
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, Status
-from pykruise.kube.quota import FullError, Quota
+from pykruise.kube.values.cel import Interests, any_of, both, meant_by
 from pykruise.plans.pod_steps import (
     PodOrigins,
     PodReaders,
@@ -30,7 +30,7 @@ from pykruise.plans.pod_steps import (
     StepError,
     is_dry,
 )
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 
 __all__ = ["STEPS", "SpreadInjection", "SpreadRelease"]
 

@@ -24,9 +24,10 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request, Response, WrappedTransport
 from pykruise.kube.clock import Clock
-from pykruise.kube.controller import unmeasured
+from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import (
@@ -39,16 +40,15 @@ from pykruise.kube.resources import (
     REPLICA_SETS,
     Resource,
 )
-from pykruise.kube.transport import Request, Response, WrappedTransport
 from pykruise.manager.manager import Manager
 from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
 from pykruise.runtime.assemble import Tuning
-from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 
 __all__ = ["STATUS_EVERY_S", "defined", "has_quiet_status", "kinds_beside", "made", "manager_of", "populate"]
 
