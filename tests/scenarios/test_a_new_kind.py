@@ -27,7 +27,6 @@ from pykruise.cli.playground import Playground, playground
 from pykruise.cli.simulate import Conditions, run_simulate
 from pykruise.kinds import crds, named
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.reference import reference
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import decode
@@ -43,6 +42,7 @@ from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
 from pykruise.sandbox.cluster import ClusterSettings
 from support.paper import START
+from tools.api_reference import reference
 
 pytestmark = pytest.mark.sandbox_only
 
