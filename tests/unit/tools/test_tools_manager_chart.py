@@ -127,7 +127,7 @@ def test_without_the_pod_webhook_none_is_registered() -> None:
 
 @pytest.mark.parametrize("text", ["EnableExternalCerts=true", "AllAlpha=true"])
 def test_with_external_certificates_there_is_no_secret_and_no_right_to_write(text: str) -> None:
-    """operations case_39"""
+    """operations case 39"""
     found = by_name(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
     assert ("Secret", "kruise-webhook-certs") not in found
     rules = found["ClusterRole", "kruise-certs-role"]["rules"]
@@ -159,7 +159,7 @@ def test_a_gate_brings_the_rights_that_it_needs(text: str) -> None:
 
 
 def test_an_upgrade_keeps_the_certificates() -> None:
-    """operations case_38"""
+    """operations case 38"""
     data = {"ca-cert.pem": "Y2E=", "tls.crt": "Y3J0"}
     found = by_name(render(CHART, lookup={"kruise-webhook-certs": {"data": data}}))
     assert found["Secret", "kruise-webhook-certs"]["data"] == data
