@@ -135,7 +135,7 @@ def _changed(rng: random.Random, subsets: list[dict[str, Any]]) -> list[dict[str
     match rng.randrange(3):
         case 0 if len(found) > 2:
             found.pop(rng.randrange(len(found) - 1))
-        uniteddeployment case 1:
+        case 1:
             found.insert(0, _subset("fresh", rng.choice(_ZONES)))
         case _:
             for one in found[:-1]:

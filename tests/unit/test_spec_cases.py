@@ -5,7 +5,6 @@ the kind whose folder it stands in.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
