@@ -124,7 +124,10 @@ async def test_status_ends_with_the_reason_and_the_way_back(stage: Stage) -> Non
     assert said.code == 1
     assert "ImagePull" in said.err
     assert "timed out waiting for the condition" in said.err
-    assert f"kubectl kruise rollout undo clonesets.apps.kruise.io/web -n {stage.namespace}" in said.err
+    assert (
+        f"kubectl kruise rollout undo clonesets.apps.kruise.io/web --to-revision=1 -n {stage.namespace}"
+        in said.err
+    )
     as_json = json.loads(
         (await kruise.run("rollout", "status", "clone/web", "--timeout=1s", "-o", "json")).out
     )
