@@ -32,7 +32,6 @@ from pykruise.cli.playground import Playground, playground
 from pykruise.cli.simulate import Conditions, run_simulate
 from pykruise.kinds import crds, named
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.reference import reference
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import decode
@@ -52,6 +51,7 @@ from pykruise.manager.webhooks import Webhooks
 from pykruise.plans.pod_steps import PreventedDisruption
 from pykruise.sandbox.cluster import ClusterSettings
 from support.paper import START
+from tools.api_reference import reference
 
 pytestmark = pytest.mark.sandbox_only
 

@@ -109,17 +109,17 @@ async def test_what_is_spent_is_in_the_status_before_the_answer() -> None:
 @pytest.mark.parametrize(
     ("doc", "status"),
     [
-        (POD, allowed(0, disruptedPods={"p1": ago(3)})),  # case 37
+        (POD, allowed(0, disruptedPods={"p1": ago(3)})),  # admission case 37
         (POD, allowed(0, unavailablePods={"p1": ago(3)})),
-        (tied("p1", ready=False), allowed(0)),  # case 38
+        (tied("p1", ready=False), allowed(0)),  # admission case 38
         (tied("p1", phase="Failed"), allowed(0)),
-        (tied("p1", labels=UNAVAILABLE), allowed(0)),  # case 39
-        (tied("p1", annotations={keys.NO_PROTECT_ANNOTATION: "true"}), allowed(0)),  # case 41
-        (tied("p1", labels={"tier": "test"}), allowed(0)),  # case 42
+        (tied("p1", labels=UNAVAILABLE), allowed(0)),  # admission case 39
+        (tied("p1", annotations={keys.NO_PROTECT_ANNOTATION: "true"}), allowed(0)),  # admission case 41
+        (tied("p1", labels={"tier": "test"}), allowed(0)),  # admission case 42
         (pod("p1"), allowed(0)),
-        (tied("p1", to="gone"), allowed(0)),  # case 54
-        (POD, allowed(0, desired=0)),  # case 20
-        (POD, {}),  # case 55
+        (tied("p1", to="gone"), allowed(0)),  # admission case 54
+        (POD, allowed(0, desired=0)),  # admission case 20
+        (POD, {}),  # admission case 55
     ],
 )
 async def test_what_costs_nothing_may_always_go_cases_37_to_42_54_55(doc: Document, status: Any) -> None:
@@ -194,8 +194,8 @@ async def test_with_its_gate_off_an_update_is_free_and_no_budget_is_read_case_45
 @pytest.mark.parametrize(
     ("old", "new", "is_apart", "operations", "is_free"),
     [
-        (SMALL, LARGE, True, [], True),  # case 46
-        (SMALL, LARGE, False, [], False),  # case 47
+        (SMALL, LARGE, True, [], True),  # admission case 46
+        (SMALL, LARGE, False, [], False),  # admission case 47
         (SMALL, LARGE, True, ["RESIZE"], False),
         (SMALL, LARGE, False, ["RESIZE"], False),
         (SMALL, LARGE, False, ["DELETE"], True),
@@ -205,7 +205,7 @@ async def test_with_its_gate_off_an_update_is_free_and_no_budget_is_read_case_45
             True,
             [],
             False,
-        ),  # case 48
+        ),  # admission case 48
         (
             SMALL,
             sized(POD, {"cpu": "1", "memory": "1"}, limits={"cpu": "1", "memory": "1"}),
@@ -219,7 +219,7 @@ async def test_with_its_gate_off_an_update_is_free_and_no_budget_is_read_case_45
             True,
             [],
             False,
-        ),  # case 50
+        ),  # admission case 50
         (SMALL, of_image(LARGE, "nginx:2"), True, [], False),
         (SMALL, changed(LARGE, labels=UNAVAILABLE), True, [], False),
     ],

@@ -167,6 +167,7 @@ async def test_a_pod_that_names_no_namespace_is_in_that_of_the_request(
 
 
 async def test_budgets_that_cannot_be_looked_up_hold_up_no_new_pod() -> None:
+    """admission case 26"""
     replica = BudgetServer(budget(maxUnavailable=1)).replica()
 
     async def in_namespace(namespace: str) -> Sequence[BudgetView]:

@@ -108,7 +108,7 @@ def test_an_owner_that_does_not_control_the_pod_does_not_count() -> None:
 
 
 def test_ordered_containers_wait_for_keys_that_count_down() -> None:
-    """admission case 20; in-place update case 57"""
+    """admission case 20; in-place inplace-update case 57"""
     doc = pod("a", "b", "c", annotations={ORDER: "Ordered"}, priorities={"a": "nonsense"})
     assert barriers(changed(doc)) == [
         {"name": "web-x-barrier", "key": "p_0"},
@@ -118,7 +118,7 @@ def test_ordered_containers_wait_for_keys_that_count_down() -> None:
 
 
 def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
-    """admission case 21; in-place update case 61"""
+    """admission case 21; in-place inplace-update case 61"""
     doc = pod("a", "b", priorities={"a": "1"}, metadata={"name": "", "generateName": "web-"})
     found = changed(doc)
     name = found["metadata"]["name"]
@@ -132,7 +132,7 @@ def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
 
 @pytest.mark.parametrize("value", ["high", "", "1.5", "١", "0x1", " 1", "9" * 30, "--1"])
 def test_a_priority_that_is_no_whole_number_is_refused_with_500(value: str) -> None:
-    """admission case 22; in-place update case 59"""
+    """admission case 22; in-place inplace-update case 59"""
     refusal = answer(pod("a", "b", priorities={"b": value})).refusal
     assert refusal is not None
     assert refusal.code == 500
@@ -142,12 +142,12 @@ def test_a_priority_that_is_no_whole_number_is_refused_with_500(value: str) -> N
 
 @pytest.mark.parametrize("priorities", [{"a": "5", "b": "5"}, {"a": "0"}, {"a": "+0", "b": "-0"}, {}])
 def test_equal_priorities_need_no_barrier(priorities: dict[str, str]) -> None:
-    """admission case 23; in-place update case 58"""
+    """admission case 23; in-place inplace-update case 58"""
     assert answer(pod("a", "b", priorities=priorities)) == ALLOWED
 
 
 def test_a_single_container_has_nothing_to_wait_for() -> None:
-    """in-place update case 60"""
+    """in-place inplace-update case 60"""
     assert answer(pod("a", annotations={ORDER: "Ordered"}, initContainers=[{"name": "i"}])) == ALLOWED
 
 

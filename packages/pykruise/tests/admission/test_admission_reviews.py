@@ -199,7 +199,7 @@ async def test_warnings_arrive_and_stay_short() -> None:
 async def test_a_reviewer_that_fails_is_a_500_without_details_of_the_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """operations case_42"""
+    """operations case 42"""
 
     # given
     async def review(_: AdmissionRequest) -> AdmissionAnswer:

@@ -99,7 +99,7 @@ def test_the_namespace_is_asked_for_only_where_it_matters() -> None:
 
 @pytest.mark.parametrize("asked", [{"operation": "UPDATE"}, {"subresource": "status"}])
 def test_only_creation_injects(asked: dict[str, Any]) -> None:
-    """case 35"""
+    """admission case 35"""
     assert answer(Reader(LOG), pod(), **asked).object is None
 
 
@@ -136,7 +136,7 @@ def test_a_pod_without_metadata_is_one_of_the_default_namespace() -> None:
 
 @pytest.mark.parametrize(("is_sorted", "order"), [(False, ["z", "e", "main"]), (True, ["e", "z", "main"])])
 def test_sidecars_are_sorted_where_the_gate_says_so(is_sorted: bool, order: list[str]) -> None:
-    """case 32"""
+    """admission case 32"""
     reader = Reader(sidecarset("one", container("z")), sidecarset("two", container("e")))
     gates = Gates.of(WorkloadSpread=False, EnableSortSidecarContainerByName=is_sorted)
     found = answer(reader, pod(), gates=gates).object
@@ -149,7 +149,7 @@ def test_without_a_reader_nothing_is_done() -> None:
 
 
 def test_what_cannot_be_looked_up_refuses_the_pod_but_a_namespace_does_not() -> None:
-    """case 36"""
+    """admission case 36"""
     refusal = answer(Reader(LOG, broken="sets"), pod()).refusal
     assert refusal is not None
     assert refusal.code == 500

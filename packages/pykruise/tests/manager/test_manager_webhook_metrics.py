@@ -104,7 +104,7 @@ def test_refused_deletions_are_counted_under_the_originals_names_and_logged(tmp_
 def test_a_log_that_cannot_be_written_is_reported_once_and_goes_to_standard_output(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """operations case_44"""
+    """operations case 44"""
     (tmp_path / "log").write_text("a file where the folder should be")
     metrics = WebhookMetrics(log_folder=str(tmp_path / "log"))
     metrics.refuse(refused("Namespace"))

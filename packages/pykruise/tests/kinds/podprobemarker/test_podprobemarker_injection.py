@@ -69,6 +69,7 @@ def test_a_pod_without_a_probe_to_make_stays_as_it_is(left_out: Any) -> None:
 
 
 def test_of_two_with_one_condition_or_one_name_the_first_is_taken() -> None:
+    """admission case 31"""
     markers = [
         marker("a"),
         marker("b"),

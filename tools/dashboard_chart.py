@@ -1,7 +1,7 @@
 """What the dashboard may do in a cluster, and the part of the Helm chart that is made of it.
 
 rights_of_dashboard() ──▶ roles() ──▶ charts/pykruise/templates/dashboard-rbac.yaml
-    python -m pykruise.dashboard.install charts/pykruise
+    python -m tools.dashboard_chart charts/pykruise
 
 It reads what it shows, and asks the API server about users. It writes nothing and reads no Secrets: actions go out with
 the user's own token. A test compares the file with what is generated.
@@ -68,7 +68,7 @@ def roles(*, namespace: str) -> list[Document]:
 
 def chart_file() -> str:
     """Text of the chart's template."""
-    head = "{{- /* Generated: python -m pykruise.dashboard.install charts/pykruise. Do not edit. */}}\n"
+    head = "{{- /* Generated: python -m tools.dashboard_chart charts/pykruise. Do not edit. */}}\n"
     text = "".join(f"---\n{document_text(one)}" for one in roles(namespace=_NAMESPACE))
     text = text.replace(_NAMESPACE, "{{ .Values.installation.namespace }}")
     return f"{head}{{{{- if .Values.dashboard.enabled }}}}\n{text}{{{{- end }}}}\n"

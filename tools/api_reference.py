@@ -1,6 +1,6 @@
 """The reference page of the kinds, made from their definitions: docs/api.md.
 
-crds() ──▶ reference() ──▶ Markdown; `python -m pykruise.kinds.reference` prints it, and a test compares
+crds() ──▶ reference() ──▶ Markdown; `python -m tools.api_reference` prints it, and a test compares
 
 Every field of the stored version is there once, with what its docstring says. Parts that occur in many places
 (label selectors, probes, conditions, …) are named instead of spelled out, and listed at the end.
@@ -60,7 +60,7 @@ _SPECS: Final = {
 
 _HEAD: Final = """# The kinds and their fields
 
-Made by `python -m pykruise.kinds.reference`; the texts are the docstrings of the types, and what
+Made by `python -m tools.api_reference`; the texts are the docstrings of the types, and what
 `kubectl explain` shows. A field marked with * must be given. Every object also has `apiVersion`, `kind` and
 `metadata`.
 

@@ -1,6 +1,6 @@
 """Every known difference from the original, with its reason: the table in docs/migration.md.
 
-DIFFERENCES ──▶ table() ──▶ Markdown; `python -m pykruise.kinds.differences docs/migration.md` puts it there
+DIFFERENCES ──▶ table() ──▶ Markdown; `python -m tools.differences docs/migration.md` puts it there
 
 A test compares, so what is here is what people read.
 """
@@ -13,7 +13,7 @@ import msgspec
 
 __all__ = ["BEGIN", "DIFFERENCES", "END", "Difference", "table", "with_table"]
 
-BEGIN: Final = "<!-- made by: python -m pykruise.kinds.differences docs/migration.md -->"
+BEGIN: Final = "<!-- made by: python -m tools.differences docs/migration.md -->"
 END: Final = "<!-- end of what is made -->"
 
 

@@ -1,6 +1,6 @@
 """The page of all reasons, made from their table: docs/reasons.md.
 
-CODES ──▶ reasons_page() ──▶ Markdown; `python -m pykruise.pods.reasons_page` prints it, and a test compares
+CODES ──▶ reasons_page() ──▶ Markdown; `python -m tools.reasons_page` prints it, and a test compares
 
 Pure.
 """
@@ -15,7 +15,7 @@ __all__ = ["reasons_page"]
 
 _HEAD: Final = """# Reasons
 
-Made by `python -m pykruise.pods.reasons_page`.
+Made by `python -m tools.reasons_page`.
 
 Why something is not (yet) as it was asked for has a code and a message. The code is the reason of the condition
 `Waiting`, and what [`explain` and `plan`](plan-and-explain.md) show and write as JSON: programs go by it. The message

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from pykruise.dashboard.command import dashboard
-from pykruise.dashboard.install import chart_file, rights_of_dashboard
 from pykruise.dashboard.objects import watched_resources
 from support.charts import render
+from tools.dashboard_chart import chart_file, rights_of_dashboard
 
-CHART = Path(__file__).parents[4] / "charts" / "pykruise"
+CHART = Path(__file__).parents[3] / "charts" / "pykruise"
 
 
 def parts(**values: Any) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def parts(**values: Any) -> dict[str, Any]:
 
 
 def test_the_generated_file_is_the_one_in_the_chart() -> None:
-    """python -m pykruise.dashboard.install charts/pykruise"""
+    """python -m tools.dashboard_chart charts/pykruise"""
     assert (CHART / "templates" / "dashboard-rbac.yaml").read_text("utf-8") == chart_file()
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from pykruise.kinds import crds
-from pykruise.kinds.differences import DIFFERENCES, END, with_table
+from tools.differences import DIFFERENCES, END, with_table
 
-DOCS = Path(__file__).parents[4] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 PAGE = DOCS / "migration.md"
 KINDS = ("cloneset", "daemonset", "sidecarset", "statefulset", "workloadspread")
 
 
 def test_the_page_is_up_to_date() -> None:
-    """When it is not: python -m pykruise.kinds.differences docs/migration.md"""
+    """When it is not: python -m tools.differences docs/migration.md"""
     page = PAGE.read_text("utf-8")
     assert page == with_table(page)
 

@@ -3,13 +3,13 @@
 import re
 
 from pykruise.pods.reasons import CODES, Code, remedy_of
-from pykruise.pods.reasons_page import reasons_page
 from pykruise.runtime.reasons import Reason, WriteFault
 from support.sources import ROOT, SOURCES
+from tools.reasons_page import reasons_page
 
 
 def test_the_page_is_up_to_date() -> None:
-    """When it is not: python -m pykruise.pods.reasons_page > docs/reasons.md"""
+    """When it is not: python -m tools.reasons_page > docs/reasons.md"""
     assert (ROOT / "docs" / "reasons.md").read_text("utf-8") == reasons_page()
 
 

@@ -5,7 +5,7 @@ api.proto of k8s.io/cri-api ──▶ part_of() ──▶ data/cri.proto ──�
 The whole protocol has 185 messages; the agent sends and reads the ones in FIELDS, and of these the named fields.
 Protocol buffers skip what they do not know, so runtimes of every version understand the part.
 
-    python -m pykruise.agent.cri.generate path/to/api.proto
+    python -m tools.cri_messages path/to/api.proto
 """
 
 import re
@@ -97,7 +97,7 @@ SERVICES: Final[Mapping[str, Sequence[str]]] = {
     "ImageService": ("ListImages", "PullImage", "ImageFsInfo"),
 }
 
-DATA: Final = Path(__file__).parent / "data"
+DATA: Final = Path(__file__).parents[1] / "packages/agent/src/pykruise/agent/cri/data"
 
 _COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _BLOCK: Final = re.compile(r"^(message|enum|service) +(\w+) *\{(\}|.*?^\})", re.MULTILINE | re.DOTALL)
@@ -106,7 +106,7 @@ _VALUE: Final = re.compile(r"(\w+) *= *(\d+)")
 _CALL: Final = re.compile(r"rpc +(\w+) *\(([^)]*)\) *returns *\(([^)]*)\)")
 
 _HEAD: Final = """\
-// The part of the Container Runtime Interface that a node agent uses, made by generate.py from the whole:
+// The part of the Container Runtime Interface that a node agent uses, made by tools/cri_messages.py from the whole:
 // k8s.io/cri-api/pkg/apis/runtime/v1/api.proto.
 //
 // Copyright 2020 The Kubernetes Authors.

@@ -10,14 +10,14 @@ from pykruise.kinds import gates
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kube.version import __version__
 from pykruise.manager.argocd import config_map
-from pykruise.manager.chart import chart_files
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, manifests
 from pykruise.manager.roles import needed
 from support.charts import render
 from support.rbac import Authorizer
+from tools.manager_chart import chart_files
 
-CHART = Path(__file__).parents[4] / "charts" / "pykruise"
+CHART = Path(__file__).parents[3] / "charts" / "pykruise"
 
 
 def by_name(documents: list[Any]) -> dict[tuple[str, str], Any]:
@@ -49,7 +49,7 @@ def webhooks(documents: list[Any]) -> list[Any]:
 
 
 def test_the_generated_files_are_those_in_the_chart() -> None:
-    """python -m pykruise.manager.chart charts/pykruise"""
+    """python -m tools.manager_chart charts/pykruise"""
     for name, text in chart_files().items():
         assert (CHART / "templates" / name).read_text() == text, f"generate {name} again"
 
@@ -127,7 +127,7 @@ def test_without_the_pod_webhook_none_is_registered() -> None:
 
 @pytest.mark.parametrize("text", ["EnableExternalCerts=true", "AllAlpha=true"])
 def test_with_external_certificates_there_is_no_secret_and_no_right_to_write(text: str) -> None:
-    """operations case_39"""
+    """operations case 39"""
     found = by_name(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
     assert ("Secret", "kruise-webhook-certs") not in found
     rules = found["ClusterRole", "kruise-certs-role"]["rules"]
@@ -159,7 +159,7 @@ def test_a_gate_brings_the_rights_that_it_needs(text: str) -> None:
 
 
 def test_an_upgrade_keeps_the_certificates() -> None:
-    """operations case_38"""
+    """operations case 38"""
     data = {"ca-cert.pem": "Y2E=", "tls.crt": "Y3J0"}
     found = by_name(render(CHART, lookup={"kruise-webhook-certs": {"data": data}}))
     assert found["Secret", "kruise-webhook-certs"]["data"] == data

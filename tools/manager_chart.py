@@ -1,6 +1,6 @@
 """The parts of the Helm chart that are made of what the code declares: CRDs, roles, webhooks.
 
-manifests ──▶ chart_files() ──▶ charts/pykruise/templates/*.yaml      python -m pykruise.manager.chart charts/pykruise
+manifests ──▶ chart_files() ──▶ charts/pykruise/templates/*.yaml      python -m tools.manager_chart charts/pykruise
 
 Pure but for `main`. What a person chooses (the Deployment and its values) is written by hand beside them. A test
 compares the files with what is generated, and the rendered chart with what `pykruise install` prints.
@@ -27,7 +27,7 @@ from pykruise.manager.yaml_texts import yaml_stream, yaml_text
 
 __all__ = ["chart_files"]
 
-HEADER = "{{- /* Generated: python -m pykruise.manager.chart charts/pykruise. Do not edit. */}}\n"
+HEADER = "{{- /* Generated: python -m tools.manager_chart charts/pykruise. Do not edit. */}}\n"
 NAMESPACE = "{{ .Values.installation.namespace }}"
 _PLACE = "namespace-of-the-chart"
 _ARGOCD, _ARGOCD_MAP = "namespace-of-argocd", "config-map-of-argocd"
