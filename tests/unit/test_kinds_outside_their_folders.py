@@ -48,7 +48,6 @@ ALLOWED: Final[Mapping[str, str]] = {
     "cli/kubectl/": _SHOWN,
     "cli/playground.py": "nodes of a sandbox are ready at once, which a flag of NodeImages says",
     "cli/simulate.py": _PLAYED,
-    "kube/node_agent/": _NODE,
     "manager/argocd.py": _SHOWN,
     "manager/daemon.py": _NODE,
     "manager/doctor/budgets.py": _CHECKED,
@@ -64,9 +63,6 @@ ALLOWED: Final[Mapping[str, str]] = {
     "plans/purposes.py": "what a plan's writes are for, in words that every kind shares",
     "plans/targets.py": _VIEWS,
     "plans/views.py": _VIEWS,
-    "plans/workloads.py": _VIEWS,
-    "sandbox/image_agents.py": _NODE,
-    "sandbox/probe_agents.py": _NODE,
 }
 """Files, and folders, that name kinds, with the reason. The list must not grow."""
 
