@@ -2,9 +2,9 @@
 
 import pytest
 
-from pykruise.cli.kubectl.verbs_page import END, table, with_table
 from pykruise.kinds import all_shown
 from support.sources import ROOT
+from tools.verbs_page import END, table, with_table
 
 
 def test_the_page_says_what_kinds_show() -> None:

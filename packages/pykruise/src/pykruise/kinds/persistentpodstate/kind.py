@@ -8,6 +8,7 @@ from typing import Final
 from pykruise.kinds.persistentpodstate.admission import validating
 from pykruise.kinds.persistentpodstate.conversion import CONVERSION
 from pykruise.kinds.persistentpodstate.plan import plan_state
+from pykruise.kinds.persistentpodstate.pod_steps import STEPS
 from pykruise.kinds.persistentpodstate.readers import RIGHTS
 from pykruise.kinds.persistentpodstate.shown import SHOWN
 from pykruise.kinds.persistentpodstate.snapshot import Settings, snapshot
@@ -41,9 +42,7 @@ KIND = Kind(
     versions=two_versions(PersistentPodState, PersistentPodStateV1Alpha1),
     conversion=CONVERSION,
     settings=Settings,
-    reviews=Reviews(
-        validating=lambda _, lookups: validating(lookups.readers.get("persistentpodstate")), announces=()
-    ),
+    reviews=Reviews(validating=lambda _, lookups: validating(lookups.readers.get("persistentpodstate"))),
     stored=_STORED,
     control=judged(
         Control(
@@ -85,4 +84,5 @@ KIND = Kind(
     ),
     insight=Insight(containers=()),
     shown=SHOWN,
+    pods=STEPS,
 )

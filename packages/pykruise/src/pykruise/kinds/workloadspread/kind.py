@@ -12,6 +12,7 @@ from pykruise.kinds.workloadspread.conversion import CONVERSION
 from pykruise.kinds.workloadspread.gathering import Settings, snapshot
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.pod_steps import STEPS
 from pykruise.kinds.workloadspread.readers import RIGHTS
 from pykruise.kinds.workloadspread.shown import SHOWN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
@@ -152,7 +153,6 @@ KIND = Kind(
     settings=Settings,
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.readers.get("workloadspread")),
-        announces=(),
     ),
     stored=_STORED,
     control=judged(
@@ -173,4 +173,5 @@ KIND = Kind(
     rights=RIGHTS,
     insight=Insight(names=frozenset({"ws"}), containers=()),
     shown=SHOWN,
+    pods=STEPS,
 )
