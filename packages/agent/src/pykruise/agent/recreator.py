@@ -23,6 +23,7 @@ from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.controller import Controller
 from pykruise.kube.documents import get_path
+from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.ids import Key
 from pykruise.kube.node_agent.recreations import (
     REQUESTS,
@@ -210,7 +211,7 @@ class Recreator:
 
     async def _report(self, request: Request, status: Mapping[str, Any]) -> None:
         key = Key(request.namespace, request.name)
-        body = {"metadata": {"uid": request.uid}, "status": dict(status)}
+        body = {"metadata": {"uid": request.uid}, "status": fitting_status(dict(status))}
         await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)
 
 

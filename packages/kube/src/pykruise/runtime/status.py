@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.excerpts import with_short_messages
+from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
@@ -81,14 +81,14 @@ def status_patch(
 ) -> Patch | None:
     """The narrowest merge patch of the status that makes `stored` show `wanted`; None: it does already.
 
-    Messages are excerpts of what the plan says (kube/excerpts.py).
+    Messages are excerpts of what the plan says, and lists of names have so many as fit (kube/excerpts.py).
 
     `resource_version`: of a status that others write too, the one that `wanted` was worked out from.
     """
     difference = diff_merge(stored, wanted)
-    if with_short_messages(difference) is not difference:
-        # Several refusals in one message: what does not fit into etcd is never stored, and each try is an event.
-        difference = diff_merge(stored, with_short_messages(wanted))
+    if difference and (fitting := fitting_status(wanted)) is not wanted:
+        # What does not fit into etcd is never stored, and each try is an event.
+        difference = diff_merge(stored, fitting)
     if not difference:
         return None
     return Patch(
