@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import base64
 import json
+import logging
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -456,6 +457,7 @@ def main() -> None:
     parser.add_argument("--token", default="", help="of a user of the dashboard")
     parser.add_argument("--only", default="", help=f"of: {', '.join(ATTACKS)}")
     asked = parser.parse_args()
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # connections that a server closes are expected
     plain = tuple(int(port) for port in asked.plain.split(",") if port)
     target = Target(
         asked.webhook, plain, kubeconfig=asked.kubeconfig, dashboard=asked.dashboard, token=asked.token

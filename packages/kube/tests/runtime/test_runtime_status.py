@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.ids import Key
-from pykruise.runtime.status import StatusPace, can_wait, status_patch
+from pykruise.runtime.status import StatusPace, can_wait, differs_in_words_alone, status_patch
 
 KEY = Key("ns", "web")
 
@@ -106,3 +106,21 @@ def test_what_no_client_knows_can_wait(wanted: dict[str, Any], waits: bool) -> N
     stored = conditions(Failed="a", Own="a", Alarm="c")
     assert can_wait(stored, wanted, own={"Own", "Alarm"}, urgent={"Alarm"}) is waits
     assert not can_wait(stored, wanted, own=(), urgent=())
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "is_words"),
+    [
+        ("request 8: no", "Webhook", True),
+        ("request 7: no", "Webhook", False),
+        ("request 8: no", "Quota", False),
+    ],
+    ids=["other words", "the same", "another code"],
+)
+def test_other_words_for_the_same_failure_are_no_other_status(
+    message: str, reason: str, is_words: bool
+) -> None:
+    def status(message: str, reason: str) -> dict[str, Any]:
+        return {"replicas": 1, "conditions": [{"type": "Stalled", "reason": reason, "message": message}]}
+
+    assert differs_in_words_alone(status("request 7: no", "Webhook"), status(message, reason)) is is_words

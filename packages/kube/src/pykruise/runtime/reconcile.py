@@ -30,9 +30,11 @@ from pykruise.runtime.status import (
     A_MOMENT_S,
     OWN_CONDITIONS_S,
     PER_SECOND_BUSY,
+    WORDS_S,
     StatusPace,
     UnkeptFields,
     can_wait,
+    differs_in_words_alone,
     status_patch,
 )
 
@@ -138,6 +140,8 @@ class _Past(msgspec.Struct):
     logged: str = ""
     logged_at: float = 0.0
     """The code of the failed write that the log named last, and when."""
+    worded_at: float = -WORDS_S
+    """When a failure was last written that differed in words alone."""
     in_terminating: bool = False
     """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
 
@@ -369,6 +373,12 @@ class Reconciler:
         status = reported if reported is not None else plan.status
         waiting = failure.reason if reported is not None else plan.waiting
         status = self._with_kstatus(owner, status, waiting, snapshot)
+        stored = owner.whole_status if self._reports_ready else owner.stored_status
+        if status is not None and differs_in_words_alone(stored, status):
+            past, now = self._past_of(owner), asyncio.get_running_loop().time()
+            if now - past.worded_at < WORDS_S:
+                return
+            past.worded_at = now
         await self._report(owner, status, at_once=True)
 
     async def _report_beside(

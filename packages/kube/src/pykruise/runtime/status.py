@@ -27,9 +27,11 @@ __all__ = [
     "OWN_CONDITIONS_S",
     "PER_SECOND",
     "PER_SECOND_BUSY",
+    "WORDS_S",
     "StatusPace",
     "UnkeptFields",
     "can_wait",
+    "differs_in_words_alone",
     "status_patch",
 ]
 
@@ -45,6 +47,10 @@ API servers (20 updates a second)."""
 
 A_MOMENT_S = 0.05
 """How long a status waits for the writes of its own plan, which change it again: they mostly take less."""
+
+WORDS_S = 60.0
+"""How long a failure whose status differs in words alone from the stored one is not written again. Each write wakes the
+object, which tries again at once: a refusal that has another id or time in it each time would make a loop of that."""
 
 OWN_CONDITIONS_S = 60.0
 """How long a status waits for a further reason to be written when only conditions differ that no client knows."""
@@ -64,6 +70,22 @@ def can_wait(
         return rest, [*kept, *alarms]
 
     return bool(own) and essence(stored) == essence(wanted)
+
+
+def differs_in_words_alone(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the two say the same with other messages: all else is equal, codes of conditions included."""
+    return stored != wanted and _without_words(stored) == _without_words(wanted)
+
+
+_WORDS = frozenset({"message", "lastUpdateTime"})
+
+
+def _without_words(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_words(item) for name, item in value.items() if name not in _WORDS}
+    if isinstance(value, list | tuple):
+        return [_without_words(item) for item in value]
+    return value
 
 
 def _alarm(condition: Mapping[str, Any]) -> tuple[Any, ...]:
