@@ -747,6 +747,6 @@ def test_a_refusal_is_the_same_whatever_the_name_that_was_chosen(quoted: str) ->
     def message(end: str) -> str:
         action = Create(resource=PODS, key=Key("default", f"web-{end}"), body={})
         error = InvalidError(Status(code=422, message=f'Invalid value: "{quoted.format(end)}"'))
-        return Failure("create pods", "", Step(action=action), error).reason.message
+        return Failure("create pods", "", Step(action=action, because="1 missing"), error).reason.message
 
     assert message("k76rk") == message("22vqh") == 'create pods: Invalid value: "…"'
