@@ -1,5 +1,7 @@
 """The Helm chart: it renders to what `pykruise install` prints, and its values do what users know."""
 
+import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
