@@ -51,7 +51,7 @@ from pykruise.plans.workload_frame import (
     truncate_history,
 )
 from pykruise.pods import keys
-from pykruise.pods.availability import next_available_at
+from pykruise.pods.availability import next_available_at, next_late_at
 from pykruise.pods.claims import templates_hash
 from pykruise.pods.names import short_hash
 from pykruise.pods.reasons import Code
@@ -168,6 +168,7 @@ def _outcomes(refresh: Phase, update: Phase) -> dict[str, Reason | None]:
 def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
     """When time alone changes something beside the phases: a pod becomes available, or progress is overdue."""
     yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
+    yield next_late_at(ws.pods, now=ws.now)
     due = deadline_at(condition_of(status.conditions, PROGRESSING), ws.spec.progress_deadline_seconds)
     if due is not None:
         yield due + 1.0  # overdue only *after* that second
