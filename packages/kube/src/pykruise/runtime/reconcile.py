@@ -436,7 +436,7 @@ class Reconciler:
         outcome = await self._executor_of(owner.key).execute(_alone(patch))
         past.is_status_refused = outcome.failure is not None and not outcome.failure.is_stale
         if outcome.failure is None:
-            self._look_for_unkept(owner, wanted, now=now)
+            self._look_for_unkept(owner, patch, now=now)
             if self._reports_ready:
                 self._look_for_kstatus(owner)
         return _Report(failure=outcome.failure)
@@ -484,11 +484,13 @@ class Reconciler:
         since = unready_since(owner.kstatus)
         self._rollouts.note(owner.key, generation, standing, since=since, now=snapshot.now)
 
-    def _look_for_unkept(self, owner: Owner, wanted: Document, *, now: float) -> None:
+    def _look_for_unkept(self, owner: Owner, patch: Patch, *, now: float) -> None:
+        """Of what was written just now. What another manager has taken away before was not in the patch."""
+        written = patch.body["status"] if isinstance(patch.body, dict) else {}
         stored = self._objects.get(owner.key)
         if stored is not None and stored.uid == owner.uid:
             kept = owner_of(stored, self._resource, is_shared=owner.is_guarded).whole_status
-            self._unkept.learn(wanted, kept, now=now)
+            self._unkept.learn(written, kept, now=now)
 
     def _look_for_kstatus(self, owner: Owner) -> None:
         """A definition of before may have no place for the conditions: what API servers drop is not written again."""

@@ -179,9 +179,9 @@ class UnkeptFields:
         self._until = {path: until for path, until in self._until.items() if until > now}
         return _without(wanted, frozenset(self._until), ()) if self._until else wanted
 
-    def learn(self, wanted: Mapping[str, Any], stored: Mapping[str, Any], *, now: float) -> None:
-        """`stored`: the status as the API server answered when `wanted` was written."""
-        for path in _missing(wanted, stored, ()):
+    def learn(self, written: Mapping[str, Any], stored: Mapping[str, Any], *, now: float) -> None:
+        """`stored`: the status as the API server answered when the patch `written` was applied."""
+        for path in _missing(written, stored, ()):
             self._until[path] = now + FORGET_S
 
 
