@@ -157,6 +157,9 @@ class StatusPace:
         self._buckets.pop(key, None)
 
 
+SUSPECTED_S = 10.0
+"""How long a field that was missing once is left out."""
+
 FORGET_S = 600.0
 """How long a field that an API server did not keep is left out of statuses: its definition may be replaced."""
 
@@ -168,21 +171,31 @@ class UnkeptFields:
     """Fields of a kind's status that API servers drop, since the installed definition has no place for them.
 
     A definition of another release may lack fields that this program writes. Each plan would find the difference again
-    and write it again, so a field that was written and is not there afterwards is left out of what is compared.
+    and write it again, so a field that was written and is not there afterwards is left out of what is compared: for a
+    moment at first, since another manager may have written in between, and for long when it is not there again.
     """
 
     def __init__(self) -> None:
         self._until: dict[_Path, float] = {}
+        self._suspected: dict[_Path, float] = {}
+        """Fields that were missing once, and when."""
 
     def without(self, wanted: dict[str, Any], *, now: float) -> dict[str, Any]:
         """The status without the fields that are not kept. `now`: seconds of the event loop."""
         self._until = {path: until for path, until in self._until.items() if until > now}
         return _without(wanted, frozenset(self._until), ()) if self._until else wanted
 
-    def learn(self, written: Mapping[str, Any], stored: Mapping[str, Any], *, now: float) -> None:
-        """`stored`: the status as the API server answered when the patch `written` was applied."""
+    def learn(self, written: Mapping[str, Any], stored: Mapping[str, Any], *, now: float) -> float | None:
+        """`stored`: the status after the patch `written` was applied. Returns in how many seconds a field that is
+        missing for the first time is to be written again."""
+        self._suspected = {path: at for path, at in self._suspected.items() if now - at < FORGET_S}
+        is_new = False
         for path in _missing(written, stored, ()):
-            self._until[path] = now + FORGET_S
+            since = self._suspected.setdefault(path, now)
+            is_sure = now - since >= SUSPECTED_S
+            self._until[path] = now + (FORGET_S if is_sure else SUSPECTED_S)
+            is_new |= not is_sure
+        return SUSPECTED_S if is_new else None
 
 
 def _without(value: Any, unkept: frozenset[_Path], path: _Path) -> Any:
