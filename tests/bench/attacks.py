@@ -44,6 +44,7 @@ from bench.attack_target import (
 from bench.attacks_on_agents import http_heads, probe_output
 from bench.attacks_on_dashboards import one_user
 from bench.attacks_on_plans import churn
+from bench.orphans import end_with_parent
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
@@ -469,4 +470,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main()

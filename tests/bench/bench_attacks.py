@@ -59,6 +59,8 @@ RATE = 50
 """Honest reviews a second."""
 REVIEW_S = 10.0
 """What an API server gives a review."""
+END_S = 60.0
+"""So long attacks may take to take back what they stored, on a machine where little time is left for them."""
 EACH_S = 8.0
 """One attack of `--page`."""
 
@@ -344,7 +346,14 @@ async def _attack(
 
 async def _counts(attacker: asyncio.subprocess.Process) -> dict[str, int]:
     """What it got, when it has ended. Raises RuntimeError when an attack failed: then nothing was measured."""
-    said, _ = await attacker.communicate()
+    try:
+        async with asyncio.timeout(END_S):
+            said, _ = await attacker.communicate()
+    except TimeoutError:
+        attacker.kill()
+        await attacker.wait()
+        print(f"   attacks did not end within {END_S:g} s: what they got is not known", file=sys.stderr)
+        return {}
     if attacker.returncode:
         raise RuntimeError(f"the attacks ended with exit code {attacker.returncode}")
     counts: dict[str, int] = json.loads(said)
