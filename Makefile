@@ -70,7 +70,8 @@ $(VENV)/bin/python:
 
 # In the order in which they need each other.
 DISTRIBUTIONS := packages/kube packages/sandbox packages/agent packages/pykruise packages/dashboard
-EDITABLE = $(DISTRIBUTIONS:%=-e %)
+EDITABLE = $(patsubst packages/agent,packages/agent[node],$(DISTRIBUTIONS))
+EDITABLE := $(EDITABLE:%=-e %)
 REQUIREMENTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
 
 $(VENV)/.ready: $(VENV)/bin/python $(REQUIREMENTS)
@@ -96,10 +97,10 @@ PROJECTS := $(DISTRIBUTIONS:%=%/pyproject.toml)
 lock:
 	@$(PYTHON) -m venv $(VENV)/.lock && $(VENV)/.lock/bin/python -m pip --quiet install uv==$(UV)
 	@$(LOCK) --output-file supply/manager.txt packages/pykruise/pyproject.toml
-	@$(LOCK) --output-file supply/agent.txt packages/agent/pyproject.toml
+	@$(LOCK) --output-file supply/agent.txt --extra node packages/agent/pyproject.toml
 	@$(LOCK) --output-file supply/dashboard.txt packages/dashboard/pyproject.toml
-	@$(LOCK) --output-file supply/runtime.txt $(PROJECTS)
-	@$(LOCK) --output-file supply/dev.txt $(PROJECTS) --group pyproject.toml:dev
+	@$(LOCK) --output-file supply/runtime.txt --extra node $(PROJECTS)
+	@$(LOCK) --output-file supply/dev.txt --extra node $(PROJECTS) --group pyproject.toml:dev
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
 
 demo: $(if $(REAL),$(VENV)/.ready-dev,$(VENV)/.ready)
@@ -120,7 +121,7 @@ PEX := 2.105.2
 # Unpacks itself at its first start, and then starts as fast as an installed one.
 kubectl-kruise: $(VENV)/bin/python
 	@$(PYTHON) -m venv $(VENV)/.pex && $(VENV)/.pex/bin/python -m pip --quiet install pex==$(PEX)
-	@rm -rf dist/wheels && $(PIP) wheel --no-deps --wheel-dir dist/wheels ./packages/kube ./packages/pykruise
+	@rm -rf dist/wheels && $(PIP) wheel --no-deps --wheel-dir dist/wheels ./packages/kube ./packages/agent ./packages/pykruise
 	@$(VENV)/.pex/bin/pex dist/wheels/*.whl --constraints constraints.txt --venv prepend --sh-boot \
 	  --script kubectl-kruise --output-file dist/kubectl-kruise
 	@echo "dist/kubectl-kruise: put it into a folder of PATH, then: kubectl kruise"

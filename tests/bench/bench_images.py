@@ -23,6 +23,8 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from pykruise.admission.reviewers import reviewers  # noqa: E402
 from pykruise.admission.settings import admission_settings  # noqa: E402
+from pykruise.agent.simulated import AgentTasks, SimulatedAgents, simulated_agents  # noqa: E402
+from pykruise.agent.simulated.image_agents import ImageAgents  # noqa: E402
 from pykruise.kinds import conversions, crds  # noqa: E402
 from pykruise.kinds.gates import Gates  # noqa: E402
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS  # noqa: E402
@@ -85,8 +87,7 @@ class Bench:
 
     @property
     def _agent_writes(self) -> int:
-        agents = self.cluster.kubelets.agents
-        return agents.status_writes if agents is not None else 0
+        return _image_agents(self.cluster).status_writes
 
     def _reconciles(self) -> dict[str, int]:
         stats = self.manager.stats().controllers
@@ -130,12 +131,20 @@ async def _done() -> bool:
     return True
 
 
+def _image_agents(cluster: Cluster) -> ImageAgents:
+    agents = cluster.kubelets.agents
+    assert isinstance(agents, SimulatedAgents)
+    assert agents.images is not None
+    return agents.images
+
+
 async def run(*, nodes: int, parallelism: int, beside: int, pull_s: float) -> None:
     """Nodes, a job, one status, the end of the job."""
     settings = ClusterSettings(
         nodes=nodes,
         controllers=(),
-        kubelet=KubeletSettings(pulls_ahead=True, pull_s=pull_s, lease_s=None),
+        kubelet=KubeletSettings(pull_s=pull_s, lease_s=None),
+        agents=simulated_agents(AgentTasks(pulls_ahead=True)),
         tracks_fields=False,
     )
     async with Cluster(
@@ -151,9 +160,7 @@ async def run(*, nodes: int, parallelism: int, beside: int, pull_s: float) -> No
         print(f"{nodes} nodes, parallelism {parallelism}, {beside} other jobs")
         running = asyncio.create_task(bench.manager.run())
         await bench.manager.wait_synced()
-        agents = cluster.kubelets.agents
-        assert agents is not None
-        await agents.node_images.wait_synced()
+        await _image_agents(cluster).node_images.wait_synced()
 
         async def nothing() -> None:
             return None

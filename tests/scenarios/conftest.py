@@ -562,6 +562,7 @@ async def _simulated_kubelets(
         nodes=node_specs(max(settings.nodes, len(found)), pods=settings.pods_per_node),
         found=found,
         settings=settings.kubelet_settings(),
+        agents=settings.agents,
         clock=system_clock,
         rng=rng,
     )

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pykruise.agent.rules.image_pulls import NODE_IMAGES
 from pykruise.kinds import crds
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import decode, get_path
-from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pytest
 
+from pykruise.agent.rules.rights import rights_of_agent
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.containerrecreaterequest.view import NODE_LABEL
 from pykruise.kube.client import Client
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError
 from pykruise.kube.http import HttpTransport
-from pykruise.kube.node_agent.rights import rights_of_agent
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
 from pykruise.manager.daemon import own_node_policy

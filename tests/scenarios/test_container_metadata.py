@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.agent.rules.container_metadata import ANNOTATION
+from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.kube.documents import annotations_of
-from pykruise.kube.node_agent.container_metadata import ANNOTATION
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.images import ImageTable
@@ -20,8 +21,8 @@ LEVEL = "example.com/level"
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     """With agents on the nodes."""
-    kubelet = msgspec.structs.replace(cluster_settings.kubelet, reports_containers=True)
-    return msgspec.structs.replace(cluster_settings, kubelet=kubelet)
+    agents = simulated_agents(AgentTasks(reports_containers=True))
+    return msgspec.structs.replace(cluster_settings, agents=agents)
 
 
 def fed(replicas: int = 2) -> Object:

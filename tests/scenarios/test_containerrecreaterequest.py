@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import get_path, labels_of
@@ -22,8 +23,8 @@ ACTIVE = "crr.apps.kruise.io/active"
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     """With agents on the nodes."""
-    kubelet = msgspec.structs.replace(cluster_settings.kubelet, recreates=True)
-    return msgspec.structs.replace(cluster_settings, kubelet=kubelet)
+    agents = simulated_agents(AgentTasks(recreates=True))
+    return msgspec.structs.replace(cluster_settings, agents=agents)
 
 
 def request(pod: str, *containers: str, name: str = "again", **spec: Any) -> Object:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.cli.explain import explained
 from pykruise.kinds.nodepodprobe.kind import KIND as NODE_KIND
 from pykruise.kinds.podprobemarker.kind import KIND as MARKER_KIND
@@ -26,8 +27,8 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 @pytest.fixture
 def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
     """With agents on the nodes."""
-    kubelet = msgspec.structs.replace(cluster_settings.kubelet, probes=True)
-    return msgspec.structs.replace(cluster_settings, kubelet=kubelet)
+    agents = simulated_agents(AgentTasks(probes=True))
+    return msgspec.structs.replace(cluster_settings, agents=agents)
 
 
 def probe(name: str = "idle", **fields: Any) -> Object:

@@ -2,10 +2,10 @@
 
 import pytest
 
+from pykruise.agent.rules.container_metadata import ANNOTATION
 from pykruise.cli.kubelets import remark_on, take_off_not_ready
 from pykruise.kube.client import Client
 from pykruise.kube.documents import annotations_of, decode
-from pykruise.kube.node_agent.container_metadata import ANNOTATION
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.sandbox.cluster import ClusterSettings
 from support.faults import FaultyTransport, conflict, patches

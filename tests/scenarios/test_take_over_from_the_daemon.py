@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from pykruise.agent.rules.container_metadata import ANNOTATION
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.documents import annotations_of, get_path
-from pykruise.kube.node_agent.container_metadata import ANNOTATION
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from pykruise.pods.node_images import NODE_IMAGES

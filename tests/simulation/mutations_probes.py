@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
+from pykruise.agent.rules import probe_checks
 from pykruise.kinds.nodepodprobe import plan as node_plan
 from pykruise.kinds.nodepodprobe import snapshot as node_snapshot
 from pykruise.kinds.nodepodprobe.kind import KIND as NODE_POD_PROBE
 from pykruise.kinds.podprobemarker import entries, plan, snapshot, wakes
 from pykruise.kinds.podprobemarker.kind import KIND
-from pykruise.kube.node_agent import probe_checks
 from pykruise.plans.purposes import Purpose
 from pykruise.pods import probe_marks
 from pykruise.runtime.plan import Plan

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from pykruise.agent.rules import recreations
 from pykruise.kinds.containerrecreaterequest import admission, plan, view
 from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.view import Turn
-from pykruise.kube.node_agent import recreations
 from pykruise.runtime.named import Named
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox import recreate_agents

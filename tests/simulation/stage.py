@@ -16,6 +16,7 @@ import msgspec
 from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
+from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.kinds import crds
 from pykruise.kinds import kinds as all_kinds
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
@@ -139,16 +140,19 @@ class Stage:
             {
                 "lease_s": None,
                 "heartbeat_s": 1e9,
-                "pulls_ahead": NODE_IMAGES in self._resources,
-                "probes": NODE_POD_PROBES in self._resources,
-                "recreates": CONTAINER_RECREATE_REQUESTS in self._resources,
                 **script.kubelet,
             },
             KubeletSettings,
         )
+        tasks = AgentTasks(
+            pulls_ahead=NODE_IMAGES in self._resources,
+            probes=NODE_POD_PROBES in self._resources,
+            recreates=CONTAINER_RECREATE_REQUESTS in self._resources,
+        )
         settings = ClusterSettings(
             nodes=script.nodes,
             kubelet=kubelet,
+            agents=simulated_agents(tasks),
             tracks_fields=False,
             steady_watches=self.has_steady_watches,
             controllers=CONTROLLERS,

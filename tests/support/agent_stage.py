@@ -18,15 +18,15 @@ from pykruise.agent.agent import Agent
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
 from pykruise.agent.flags import Gates as AgentGates
 from pykruise.agent.flags import Settings
+from pykruise.agent.rules.image_pulls import NODE_IMAGES
+from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kinds import crds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client import Client
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
 from pykruise.kube.metered import MeteredTransport
-from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
-from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
-from pykruise.kube.node_agent.recreations import REQUESTS
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from pykruise.manager.daemon import DAEMON, daemon_roles

@@ -20,6 +20,7 @@ import msgspec
 
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
+from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.kinds import conversions
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kinds.persistentpodstate.readers import LiveStates
@@ -52,7 +53,8 @@ __all__ = ["Busy", "BusyPlace", "busy_cluster"]
 
 MANAGER = "system:serviceaccount:kruise-system:kruise-manager"
 ALL_GATES = Gates.of(**dict.fromkeys(GATES, True))
-STILL = KubeletSettings(lease_s=None, heartbeat_s=1e9, pulls_ahead=True, recreates=True, probes=True)
+STILL = KubeletSettings(lease_s=None, heartbeat_s=1e9)
+AGENTS = simulated_agents(AgentTasks(pulls_ahead=True, recreates=True, probes=True))
 """Nodes that do what agents do, and write nothing as long as nothing happens."""
 
 
@@ -135,7 +137,13 @@ async def busy_cluster(
     clock, rng = loop_clock(start=START), random.Random(seed)
     cluster = Cluster(
         ClusterSettings(
-            nodes=nodes, kubelet=STILL, start_s=0.5, ready_s=0.5, stop_s=0.5, steady_watches=True
+            nodes=nodes,
+            kubelet=STILL,
+            agents=AGENTS,
+            start_s=0.5,
+            ready_s=0.5,
+            stop_s=0.5,
+            steady_watches=True,
         ),
         clock=clock,
         rng=rng,

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import orjson
 
+from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
@@ -31,8 +32,9 @@ PULLING = Settings(gates=Gates.of(ImagePullJobGate=True), flags={"nodeimage-crea
 
 def with_agents(settings: ClusterSettings, *, pull_s: float) -> ClusterSettings:
     """The same cluster, whose nodes pull what they are asked for; each image takes this long."""
-    kubelet = msgspec.structs.replace(settings.kubelet, pulls_ahead=True, pull_s=pull_s)
-    return msgspec.structs.replace(settings, kubelet=kubelet)
+    kubelet = msgspec.structs.replace(settings.kubelet, pull_s=pull_s)
+    agents = simulated_agents(AgentTasks(pulls_ahead=True))
+    return msgspec.structs.replace(settings, kubelet=kubelet, agents=agents)
 
 
 def pull_secret(name: str, registry: str, credentials: str) -> Object:

@@ -196,6 +196,7 @@ POD_UNAVAILABLE_BUDGET: Final = Group(
         told(
             "conflicts and changes",
             _budget(maxUnavailable=1, **_TARGET),
+            Settle(),
             Try({**_document(maxUnavailable=1, **_TARGET), "metadata": {"name": "second"}}),
             Try({**_document(maxUnavailable=1), "metadata": {"name": "third"}}),
             TryPatch(_KIND, "budget", {"spec": {"targetRef": {"name": "other"}}}),

@@ -8,7 +8,7 @@ from typing import Any
 from pykruise.agent.cri.values import ExecResult
 from pykruise.agent.flags import Gates
 from pykruise.agent.metadata_reporter import environment_in
-from pykruise.kube.node_agent.container_metadata import ANNOTATION, Reported, report
+from pykruise.agent.rules.container_metadata import ANNOTATION, Reported, report
 from pykruise.kube.resources import PODS
 from support.agent_stage import AgentStage, agent_stage
 

@@ -13,8 +13,8 @@ from pykruise.agent.cri.values import ExecResult
 from pykruise.agent.hooks import HookError, run_pre_stop
 from pykruise.agent.http_get import http_get
 from pykruise.agent.probe_handlers import run_probe
+from pykruise.agent.rules.probe_checks import FAILED, SUCCEEDED
 from pykruise.kube.clock import system_clock
-from pykruise.kube.node_agent.probe_checks import FAILED, SUCCEEDED
 from support.fake_runtime import FakeRuntime
 from support.grpc_health import Health
 

@@ -9,7 +9,7 @@ import pytest
 
 from pykruise.agent.cri.errors import CallRefusedError
 from pykruise.agent.cri.values import ExecResult
-from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
+from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
 from support.agent_stage import NODE, AgentStage, agent_stage
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from pykruise.agent.cri.values import ExecResult
-from pykruise.kube.node_agent.recreations import REQUESTS
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.resources import PODS
 from support.agent_stage import AgentStage, agent_stage
 from support.faults import writes

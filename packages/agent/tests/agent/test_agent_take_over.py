@@ -3,9 +3,9 @@
 import asyncio
 import json
 
-from pykruise.kube.node_agent.container_metadata import ANNOTATION
-from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
-from pykruise.kube.node_agent.recreations import REQUESTS
+from pykruise.agent.rules.container_metadata import ANNOTATION
+from pykruise.agent.rules.image_pulls import NODE_IMAGES
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.resources import PODS
 from support.agent_stage import NODE, agent_stage, tag
 from support.fake_runtime import Remote

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import http.server
 import json
 import os
 import ssl
@@ -11,9 +12,10 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Mapping
+import urllib.parse
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -26,6 +28,7 @@ from support.certificates import Authority, key_pem
 
 pytestmark = pytest.mark.real_time  # threads, files and plugins
 
+EXEC_V1 = "client.authentication.k8s.io/v1"
 NOTHING: Mapping[str, str] = {"HOME": "/nonexistent", "PATH": os.environ["PATH"]}
 
 
@@ -411,13 +414,13 @@ def complaint(load_it: Callable[[], Any]) -> str:
             "{path}: user 'u', exec: command and apiVersion are required",
         ),
         (
-            kubeconfig(user={"exec": {"apiVersion": "v1", "command": "no-such-plugin"}}),
+            kubeconfig(user={"exec": {"apiVersion": EXEC_V1, "command": "no-such-plugin"}}),
             "{path}: user 'u', exec: no-such-plugin is not an executable in PATH;"
             " install it, or correct the command",
         ),
         (
             kubeconfig(
-                user={"exec": {"apiVersion": "v1", "command": "./no", "installHint": "get it\nfrom x"}}
+                user={"exec": {"apiVersion": EXEC_V1, "command": "./no", "installHint": "get it\nfrom x"}}
             ),
             "{path}: user 'u', exec: ./no is not an executable in PATH; get it from x",
         ),
@@ -427,9 +430,14 @@ def complaint(load_it: Callable[[], Any]) -> str:
             " use the provider's exec plugin",
         ),
         (
-            kubeconfig(user={"auth-provider": {"name": "oidc", "config": {"id-token": "a.b.c"}}}),
-            "{path}: user 'u', auth-provider: oidc needs idp-certificate-authority(-data) here;"
-            " or use the exec plugin kubelogin",
+            kubeconfig(user={"exec": {"apiVersion": "v1", "command": "sh"}}),
+            "{path}: user 'u', exec: apiVersion v1 is not supported; use one of:"
+            " client.authentication.k8s.io/v1, client.authentication.k8s.io/v1beta1,"
+            " client.authentication.k8s.io/v1alpha1",
+        ),
+        (
+            kubeconfig(user={"exec": {"apiVersion": EXEC_V1, "command": "sh", "args": ["get", 1]}}),
+            "{path}: user 'u', exec: Expected `str`, got `int` - at `$.args[1]`",
         ),
     ],
 )
@@ -718,13 +726,10 @@ async def test_a_plugin_runs_when_first_needed_and_again_before_its_token_expire
     # given a token that is good for 1,000 s
     clock = ManualClock()
     plugin.answers({"token": "first", "expirationTimestamp": "2026-01-01T00:16:40Z"})
-    document = with_plugin(args=["get", 1], env=[{"name": "EXTRA", "value": "!"}])
-    # when, then
-    with pytest.raises(ConfigurationError, match="failed"):  # an argument that is no text
-        await loaded(tmp_path, document, clock=clock).credentials.headers()
     document = with_plugin(
         args=["get", "token"], env=[{"name": "EXTRA", "value": "!"}], provideClusterInfo=True
     )
+    # when, then
     credentials = loaded(tmp_path, document, clock=clock).credentials
     assert plugin.runs == 0
     assert await token(credentials) == "first"
@@ -799,10 +804,11 @@ async def test_a_plugin_may_give_a_client_certificate(
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ("fail: log in first", "./plugin failed: exec: process returned 1. fail: log in first"),
-        ("not json", "./plugin failed: exec: failed to decode process output"),
-        ('{"kind": "ExecCredential"}', "./plugin failed: exec: malformed response. missing key 'apiVersion'"),
-        ('{"apiVersion": "v0", "kind": "E", "status": {}}', "plugin api version v0 does not match"),
+        ("fail: log in first", "./plugin failed: exit code 1: fail: log in first"),
+        ("not json", "./plugin printed no JSON"),
+        ('{"apiVersion": "v0", "kind": "E", "status": {}}', "./plugin printed no ExecCredential"),
+        ('{"kind": "ExecCredential"}', f"answers in apiVersion None, and the kubeconfig names {EXEC_V1}"),
+        (f'{{"apiVersion": "{EXEC_V1}", "kind": "ExecCredential"}}', "an ExecCredential without a status"),
         ({}, "the plugin gave neither a token nor clientCertificateData with clientKeyData"),
         ({"clientCertificateData": "x"}, "the plugin gave neither"),
         (
@@ -811,7 +817,7 @@ async def test_a_plugin_may_give_a_client_certificate(
         ),
         ({"token": "t", "expirationTimestamp": "soon"}, "expirationTimestamp 'soon' is not RFC 3339"),
         ({"token": "a\nb"}, "is not a token"),
-        ("[]", "./plugin failed"),
+        ("[]", "./plugin printed no ExecCredential"),
     ],
 )
 async def test_a_plugin_that_gives_nothing_usable_is_an_error_in_one_line(
@@ -827,6 +833,37 @@ async def test_a_plugin_that_gives_nothing_usable_is_an_error_in_one_line(
     assert expected in str(caught.value)
     assert str(caught.value).startswith(f"kubeconfig {tmp_path / 'config'}: user 'u'")
     assert "\n" not in str(caught.value)
+
+
+async def test_a_plugin_that_needs_a_terminal_is_an_error_without_one(
+    tmp_path: Path, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # given
+    monkeypatch.setattr("sys.stdin", None)
+    credentials = loaded(tmp_path, with_plugin(interactiveMode="Always")).credentials
+    # when, then
+    with pytest.raises(ConfigurationError, match=r"\./plugin needs a terminal"):
+        await credentials.headers()
+    assert plugin.runs == 0
+
+
+async def test_a_plugin_is_told_of_the_cluster_what_client_go_tells(
+    tmp_path: Path, plugin: Plugin, authority: Authority
+) -> None:
+    # given
+    plugin.answers({"token": "t"})
+    (tmp_path / "ca.crt").write_bytes(authority.pem)
+    extension = {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "me"}}
+    cluster = {"certificate-authority": "ca.crt", "tls-server-name": "api", "extensions": [extension]}
+    # when
+    await loaded(tmp_path, with_plugin(cluster, provideClusterInfo=True)).credentials.headers()
+    # then
+    assert plugin.info["spec"]["cluster"] == {
+        "server": "https://10.0.0.1:6443",
+        "tls-server-name": "api",
+        "certificate-authority-data": b64(authority.pem),
+        "config": {"audience": "me"},
+    }
 
 
 async def test_a_plugin_that_fails_later_leaves_the_old_token_in_use(
@@ -908,6 +945,112 @@ def jwt(expires: float) -> str:
         return base64.urlsafe_b64encode(json.dumps(document).encode()).decode().rstrip("=")
 
     return f"{part({'alg': 'none'})}.{part({'exp': int(expires), 'pad': 'x'})}.sig"
+
+
+class Issuer(http.server.BaseHTTPRequestHandler):
+    """Answers discovery, and gives the token that the test has set for the refresh token that it expects."""
+
+    gives: ClassVar[dict[str, Any]] = {}
+    """By refresh token: the answer."""
+    asked: ClassVar[list[dict[str, list[str]]]] = []
+
+    def log_message(self, *_: Any) -> None:
+        """Keep the test's output clean."""
+
+    def do_GET(self) -> None:
+        port = self.server.server_address[1]
+        self._answer(200, {"token_endpoint": f"https://127.0.0.1:{port}/token"})
+
+    def do_POST(self) -> None:
+        form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.asked.append(form)
+        given = self.gives.get(form["refresh_token"][0])
+        self._answer(200 if given else 400, given or {"error": "invalid_grant"})
+
+    def _answer(self, status: int, document: Any) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def issuer(tmp_path: Path, authority: Authority) -> Iterator[str]:
+    """The URL of an issuer of OpenID Connect."""
+    Issuer.gives, Issuer.asked = {}, []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Issuer)
+    server.socket = authority.server_context(tmp_path).wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def with_oidc(authority: Authority, **config: str) -> dict[str, Any]:
+    config = {"idp-certificate-authority-data": b64(authority.pem), **config}
+    return kubeconfig(user={"auth-provider": {"name": "oidc", "config": config}})
+
+
+async def test_an_oidc_token_is_renewed_with_its_refresh_token_before_it_ends(
+    tmp_path: Path, authority: Authority, issuer: str
+) -> None:
+    # given a token that has ended, and an issuer that gives two more
+    clock = ManualClock()
+    second, third = jwt(clock.now + 1000), jwt(clock.now + 3000)
+    Issuer.gives = {
+        "r1": {"id_token": second, "refresh_token": "r2"},
+        "r2": {"id_token": third},
+    }
+    config = {
+        "idp-issuer-url": issuer,
+        "client-id": "me",
+        "client-secret": "key",
+        "refresh-token": "r1",
+        "id-token": jwt(clock.now - 1),
+    }
+    credentials = loaded(tmp_path, with_oidc(authority, **config), clock=clock).credentials
+    # when, then
+    assert await token(credentials) == second
+    clock.now += 500
+    assert await token(credentials) == second
+    clock.now += 480
+    assert await token(credentials) == third
+    assert Issuer.asked[0] == {
+        "grant_type": ["refresh_token"],
+        "refresh_token": ["r1"],
+        "client_id": ["me"],
+        "client_secret": ["key"],
+    }
+    assert len(Issuer.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"refresh-token": "unknown"}, 'answers 400: {"error": "invalid_grant"}'),
+        ({"refresh-token": ""}, "are needed to renew it; log in again"),
+        ({"idp-issuer-url": "http://127.0.0.1"}, "is not an https:// URL"),
+        ({"refresh-token": "empty"}, "answered without an id_token; log in again"),
+        ({"idp-certificate-authority-data": ""}, "certificate verify failed"),
+    ],
+)
+async def test_an_oidc_token_that_cannot_be_renewed_is_an_error_in_one_line(
+    tmp_path: Path, authority: Authority, issuer: str, change: dict[str, str], expected: str
+) -> None:
+    # given
+    clock = ManualClock()
+    Issuer.gives = {"empty": {"access_token": "x"}, "r": {"id_token": jwt(clock.now + 1000)}}
+    config = {"idp-issuer-url": issuer, "client-id": "me", "refresh-token": "r", "id-token": jwt(clock.now)}
+    credentials = loaded(tmp_path, with_oidc(authority, **{**config, **change}), clock=clock).credentials
+    # when
+    with pytest.raises(ConfigurationError) as caught:
+        await credentials.headers()
+    # then
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 async def test_an_oidc_token_that_is_valid_is_used(tmp_path: Path, authority: Authority) -> None:

@@ -1,8 +1,7 @@
 """What a proxy may do to HTTP: after each fault the client has what it asked for, or an error that says what was wrong.
 
-Both clients (kept connections of our own; aiohttp behind `compress`) ask the sandbox through a FaultyProxy. Three
-things hold for each fault: an error is one of ours and one short line, a write takes effect once at most, and the
-next request is answered as if nothing had been.
+The client asks the sandbox through a FaultyProxy. Three things hold for each fault: an error is one of ours and one
+short line, a write takes effect once at most, and the next request is answered as if nothing had been.
 """
 
 import asyncio
@@ -169,8 +168,8 @@ FAULTS: dict[str, Wire] = {
 
 
 @asynccontextmanager
-async def client_of(proxy: FaultyProxy, *, compress: bool) -> AsyncIterator[Client]:
-    transport = HttpTransport(Connection(proxy.url), timeout_s=0.5, connect_timeout_s=0.5, compress=compress)
+async def client_of(proxy: FaultyProxy) -> AsyncIterator[Client]:
+    transport = HttpTransport(Connection(proxy.url), timeout_s=0.5, connect_timeout_s=0.5)
     try:
         yield Client(transport, rng=random.Random(1), retry=RetryPolicy(base_s=0.01, patience_s=0.2))
     finally:
@@ -183,16 +182,11 @@ def is_clear(error: KubeError) -> bool:
     return 0 < len(text) <= 1_100 and "\r" not in text and "Traceback" not in text
 
 
-@pytest.fixture(params=[False, True], ids=["own", "aiohttp"])
-def compress(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_after_a_fault_there_is_an_answer_or_a_clear_error_and_the_next_request_is_fine(
-    fault: str, compress: bool
+    fault: str,
 ) -> None:
-    async with proxied() as proxy, client_of(proxy, compress=compress) as client:
+    async with proxied() as proxy, client_of(proxy) as client:
         # given
         await client.create(CONFIG_MAPS, "default", {"metadata": {"name": "a"}, "data": {"n": "0"}})
         # when a read meets it, and then a write
@@ -276,9 +270,9 @@ WATCH_FAULTS: dict[str, Wire] = {
 
 @pytest.mark.parametrize("fault", WATCH_FAULTS)
 async def test_a_cache_follows_again_after_a_fault_of_its_watch(
-    fault: str, compress: bool, caplog: pytest.LogCaptureFixture
+    fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with proxied() as proxy, client_of(proxy, compress=compress) as client:
+    async with proxied() as proxy, client_of(proxy) as client:
         # given a cache whose first watch meets it
         proxy.applies_to = lambda asked: asked.is_watch
         proxy.next_faults = [WATCH_FAULTS[fault]]
@@ -315,7 +309,7 @@ async def _until(holds: Callable[[], bool]) -> None:
     "fault", ["a head without end", "a header without end", "interim answers without end"]
 )
 async def test_what_has_no_end_takes_little_memory(fault: str) -> None:
-    async with proxied() as proxy, client_of(proxy, compress=False) as client:
+    async with proxied() as proxy, client_of(proxy) as client:
         proxy.next_faults = [FAULTS[fault]]
         tracemalloc.start()
         try:
@@ -332,17 +326,17 @@ async def first_event(client: Client) -> WatchEvent:
 
 
 @pytest.mark.parametrize("fault", ["a line without end", "a line without end of its chunk"])
-async def test_a_line_without_end_ends_its_stream_at_the_bound(fault: str, compress: bool) -> None:
-    async with proxied() as proxy, client_of(proxy, compress=compress) as client:
+async def test_a_line_without_end_ends_its_stream_at_the_bound(fault: str) -> None:
+    async with proxied() as proxy, client_of(proxy) as client:
         proxy.next_faults = [WATCH_FAULTS[fault]]
         with pytest.raises(AnswerTooLargeError, match="a line has more than 16777216 bytes"):
             await first_event(client)
 
 
 @pytest.mark.parametrize("fault", ["a body without end", "chunks without end"])
-async def test_a_body_without_end_ends_its_connection_at_the_bound(fault: str, compress: bool) -> None:
+async def test_a_body_without_end_ends_its_connection_at_the_bound(fault: str) -> None:
     async with proxied() as proxy:
-        transport = HttpTransport(Connection(proxy.url), timeout_s=20.0, compress=compress)
+        transport = HttpTransport(Connection(proxy.url), timeout_s=20.0)
         proxy.next_faults = [FAULTS[fault]]
         try:
             with pytest.raises(AnswerTooLargeError, match="the body has more than 67108864 bytes"):
@@ -356,7 +350,7 @@ async def test_a_list_whose_pages_are_too_large_is_asked_for_in_small_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pykruise.kube.http_client.MOST_BODY", 100_000)
-    async with proxied() as proxy, client_of(proxy, compress=False) as client:
+    async with proxied() as proxy, client_of(proxy) as client:
         # given thirty objects of 4 kB
         for number in range(30):
             body = {"metadata": {"name": f"c-{number}"}, "data": {"x": "y" * 4_000}}

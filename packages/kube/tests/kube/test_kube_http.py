@@ -1,12 +1,14 @@
 """HTTP: requests and streams over TLS against a server on the loopback interface."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -116,16 +118,65 @@ def transport(
     return transports(Connection(server.url, trusting(authority), bearer("t0ken")), timeout_s=5)
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "compressed"])
+class Proxy:
+    """An HTTP proxy: tunnels by CONNECT, and requests with a whole URL; `heads` holds what came."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.heads: list[bytes] = []
+        self.answer = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+    @asynccontextmanager
+    async def running(self, context: ssl.SSLContext | None = None) -> AsyncIterator["Proxy"]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
+        port = server.sockets[0].getsockname()[1]
+        self.url = f"{'https' if context else 'http'}://me:k%3Ay@127.0.0.1:{port}"
+        async with server:
+            yield self
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            self.heads.append(head)
+            method, target, _ = head.split(b"\r\n")[0].decode().split(" ")
+            first = head
+            if method == "CONNECT":
+                writer.write(self.answer)
+                first = b""
+            else:
+                target = target.split("/")[2]
+            host, port = target.rsplit(":", 1)
+            far_reader, far_writer = await asyncio.open_connection(host, int(port))
+            far_writer.write(first)
+            await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+        writer.close()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[Proxy]:
+    async with Proxy().running() as running:
+        yield running
+
+
+@pytest.fixture(params=[False, True], ids=["direct", "through a proxy"])
 def streaming(
     request: pytest.FixtureRequest,
     server: Server,
     authority: Authority,
+    proxy: Proxy,
     transports: Callable[..., HttpTransport],
 ) -> HttpTransport:
-    """Streams of its own, and aiohttp's."""
-    connection = Connection(server.url, trusting(authority), bearer("t0ken"))
-    return transports(connection, timeout_s=5, compress=request.param)
+    """Streams without and with a proxy."""
+    through = proxy.url if request.param else ""
+    connection = Connection(server.url, trusting(authority), bearer("t0ken"), proxy=through)
+    return transports(connection, timeout_s=5)
 
 
 # ── requests ─────────────────────────────────────────────────────────────────
@@ -162,14 +213,104 @@ async def test_a_server_below_a_path_and_headers_of_the_connection(
     groups = (("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
     connection = Connection(f"{server.url}/k8s/clusters/c-1/", trusting(authority), headers=groups)
     # when
-    response = await transports(connection, compress=True, user_agent="me/1").request(
-        Request("GET", "/version")
-    )
+    response = await transports(connection, user_agent="me/1").request(Request("GET", "/version"))
     # then
     assert json.loads(response.body)["path"] == "/k8s/clusters/c-1/version"
     assert server.asked[0].headers.getall("Impersonate-Group") == ["a", "b"]
     assert server.asked[0].headers["User-Agent"] == "me/1"
-    assert "gzip" in server.asked[0].headers["Accept-Encoding"]
+
+
+# ── proxies ──────────────────────────────────────────────────────────────────
+
+CREDENTIALS = b"Proxy-Authorization: Basic bWU6azp5\r\n"
+
+
+async def test_a_proxy_gets_one_connect_for_each_connection_and_sees_nothing_of_requests(
+    server: Server, authority: Authority, proxy: Proxy, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    connection = Connection(server.url, trusting(authority), bearer("t0ken"), proxy=proxy.url)
+    transport = transports(connection)
+    # when
+    answers = [await transport.request(Request("POST", "/x", body=b"{}")) for _ in range(3)]
+    # then
+    assert [answer.status for answer in answers] == [200, 200, 200]
+    host = server.url.removeprefix("https://").encode()
+    assert proxy.heads == [b"CONNECT %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (host, host, CREDENTIALS)]
+
+
+async def test_a_proxy_may_be_spoken_to_in_tls(
+    server: Server,
+    authority: Authority,
+    tmp_path: Path,
+    transports: Callable[..., HttpTransport],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # given a proxy whose certificate the system trusts
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    async with Proxy().running(authority.server_context(tmp_path)) as proxy:
+        transport = transports(Connection(server.url, trusting(authority), proxy=proxy.url))
+        # when
+        answer = await transport.request(Request("GET", "/version"))
+        # then
+        assert (answer.status, len(proxy.heads)) == (200, 1)
+        await transport.close()
+
+
+async def test_a_proxy_gets_the_whole_url_for_a_server_without_tls(
+    proxy: Proxy, transports: Callable[..., HttpTransport]
+) -> None:
+    # given
+    served = Server()
+    runner = await serve(served, None)
+    transport = transports(Connection(served.url, proxy=proxy.url))
+    # when
+    answer = await transport.request(Request("GET", "/version", query={"a": "b"}))
+    # then
+    assert answer.status == 200
+    assert proxy.heads[0].startswith(b"GET %b/version?a=b HTTP/1.1\r\n" % served.url.encode())
+    assert CREDENTIALS in proxy.heads[0]
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "407 Proxy Authentication Required"),
+        (b"SSH-2.0-x\r\n\r\n", "answers 'SSH-2.0-x'"),
+        (b"HTTP/1.1 200 OK\r\n\r\nmore", "does not end"),
+        (b"x" * 70_000, "does not end"),
+        (b"", "cannot connect"),
+    ],
+)
+async def test_a_proxy_that_opens_no_tunnel_is_a_server_that_cannot_be_reached(
+    server: Server,
+    authority: Authority,
+    proxy: Proxy,
+    transports: Callable[..., HttpTransport],
+    answer: bytes,
+    expected: str,
+) -> None:
+    # given
+    proxy.answer = answer
+    transport = transports(
+        Connection(server.url, trusting(authority), proxy=proxy.url), connect_timeout_s=0.5
+    )
+    # when, then
+    with pytest.raises(UnreachableError, match=expected):
+        await transport.request(Request("GET", "/version"))
+
+
+async def test_a_proxy_that_is_not_there_is_a_server_that_cannot_be_reached(
+    server: Server, authority: Authority, transports: Callable[..., HttpTransport]
+) -> None:
+    connection = Connection(server.url, trusting(authority), proxy="http://127.0.0.1:1")
+    with pytest.raises(UnreachableError, match=r"cannot connect to https://127\.0\.0\.1"):
+        await transports(connection).request(Request("GET", "/version"))
+
+
+# ── answers ──────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("status", [201, 301, 404, 409, 500])

@@ -27,6 +27,7 @@ from pykruise.pods.reasons import Code
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
+from pykruise.runtime.kstatus import Conditions, Standing, without_kstatus
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.read import Memories
 from pykruise.runtime.reasons import Reason
@@ -45,6 +46,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = "u"
     resource_version: int = 1
     stored_status: dict[str, Any] = {}
+    kstatus: Conditions = ()
     is_deleting: bool = False
 
 
@@ -60,6 +62,7 @@ class World(msgspec.Struct):
     writes: list[str] = []
     events: list[tuple[str, int]] = []
     refuse: Callable[[str], KubeError | None] = lambda _name: None
+    now: float = 0.0
     gone: bool = False
     current: bool = True
     live_uid: str = "u"
@@ -73,7 +76,8 @@ class World(msgspec.Struct):
         return None if self.gone or key != KEY else self.view()
 
     def view(self) -> View:
-        return View(resource_version=self.version, stored_status=dict(self.stored))
+        plain, kstatus = without_kstatus(self.stored)
+        return View(resource_version=self.version, stored_status=dict(plain), kstatus=kstatus)
 
     # the kind
     def control(self) -> Control:
@@ -134,6 +138,7 @@ def turn(world: World, **control: Any) -> Reconciler:
         memories=memories,
         executor=executor,
         record=record,
+        reports_ready=True,
     )
 
 
@@ -663,6 +668,26 @@ async def test_a_condition_that_no_client_knows_goes_with_what_is_written_anyway
     await reconcile(KEY)
     # then
     assert world.stored == world.plan_now.status
+
+
+@pytest.mark.parametrize(("later", "waits"), [("two of three", True), ("Stuck", False)])
+async def test_words_of_kstatus_conditions_wait_and_their_reasons_do_not(later: str, waits: bool) -> None:
+    # given an object that reports Ready and Reconciling
+    words = ["one of three"]
+
+    def standing(_conditions: object, _waiting: object) -> Standing:
+        is_stuck = words[-1] == "Stuck"
+        return Standing(is_ready=False, reason="Stuck" if is_stuck else "Updating", message=words[-1])
+
+    world = World(plan_now=Plan(status={"replicas": 1}))
+    reconcile = turn(world, standing=standing)
+    await reconcile(KEY)
+    world.writes.clear()
+    # when nothing else differs
+    words.append(later)
+    left = await reconcile(KEY)
+    # then
+    assert (world.writes == [], left == pytest.approx(OWN_CONDITIONS_S)) == (waits, waits)
 
 
 async def test_the_minute_begins_again_when_there_was_nothing_to_write_meanwhile() -> None:

@@ -9,7 +9,7 @@ from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.creating import job_from, recreate_request
 from pykruise.cli.kubectl.environment import Changes, changed_env, read_changes, referring
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
-from pykruise.cli.kubectl.executing import container_of, exit_code_of
+from pykruise.cli.kubectl.executing import container_of
 from pykruise.cli.kubectl.flags import Flag, FlagError, parse, taken_out
 from pykruise.cli.kubectl.getting import split_image
 from pykruise.cli.kubectl.kinds import KINDS, KRUISE, kind_of, pod_specs_of
@@ -665,15 +665,6 @@ def test_the_container_that_works_for_a_sidecar_is_chosen_and_announced() -> Non
     )
     with pytest.raises(KubectlError, match="completed pod; current phase is Succeeded"):
         container_of({**POD, "status": {"phase": "Succeeded"}}, container="", sidecar="")
-
-
-def test_the_remote_exit_code_is_the_commands() -> None:
-    """cli case 43"""
-    failure = {"status": "Failure", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}
-    assert exit_code_of({"status": "Success"}) == 0
-    assert exit_code_of(failure) == 3
-    with pytest.raises(KubectlError, match="no such file"):
-        exit_code_of({"status": "Failure", "message": "no such file"})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kube.node_agent.container_metadata import container_hash
+from pykruise.agent.rules.container_metadata import container_hash
 from pykruise.pods import keys
 from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place import (

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.node_agent.environment import env_source
+from pykruise.agent.rules.environment import env_source
 from pykruise.pods.containers import Amounts, ContainerFacts, Resources
 from pykruise.pods.in_place import has_resize, has_resize_by_version
 from pykruise.pods.in_place.resources import (

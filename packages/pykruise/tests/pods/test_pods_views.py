@@ -6,8 +6,8 @@ import msgspec
 import orjson
 import pytest
 
+from pykruise.agent.rules.environment import EnvSource
 from pykruise.kube.clock import parse_time
-from pykruise.kube.node_agent.environment import EnvSource
 from pykruise.pods import keys
 from pykruise.pods.in_place import is_at_rest
 from pykruise.pods.pod_decoding import NEEDED_ANNOTATIONS, PodProjector, project_pod

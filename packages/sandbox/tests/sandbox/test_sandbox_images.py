@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kube.node_agent.image_pulls import Pulled, PullFailure
+from pykruise.kube.image_pulls import Pulled, PullFailure
 from pykruise.sandbox.images import ImageTable, full_name
 
 

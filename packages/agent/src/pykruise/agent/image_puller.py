@@ -3,7 +3,7 @@
 NodeImage (watched) ──▶ queue ──▶ _sync: image_pulls.advance_pulls() ──▶ PATCH nodeimages/status, events
                                        └── a task for each try: PullImage with one credential after the other
 
-What is pulled when, tried again or given up is decided by kube/node_agent/image_pulls.py. A try is a task; a sync
+What is pulled when, tried again or given up is decided by agent/rules/image_pulls.py. A try is a task; a sync
 asks it how it went, and ends tasks that nothing waits for any more, so that the result of an image that is not asked
 for any more (or in another version) cannot be reported. After the agent's restart, what had ended is not done again.
 """
@@ -21,20 +21,11 @@ from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.values import Auth, Image, SandboxConfig
 from pykruise.agent.keyring import Keyring
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.controller import Controller
-from pykruise.kube.errors import ConflictError
-from pykruise.kube.ids import Key
-from pykruise.kube.image_references import ImageName, parse_image
-from pykruise.kube.node_agent.image_pulls import (
+from pykruise.agent.rules.image_pulls import (
     NODE_IMAGES,
     Attempt,
     NodeImageView,
     Pull,
-    Pulled,
-    PullFailure,
     Sandbox,
     SecretName,
     StatusPace,
@@ -44,6 +35,14 @@ from pykruise.kube.node_agent.image_pulls import (
     project_node_image,
     report_of,
 )
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.controller import Controller
+from pykruise.kube.errors import ConflictError
+from pykruise.kube.ids import Key
+from pykruise.kube.image_pulls import Pulled, PullFailure
+from pykruise.kube.image_references import ImageName, parse_image
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.writer import Writer

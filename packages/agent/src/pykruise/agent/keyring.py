@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
+from pykruise.agent.rules.image_pulls import SecretName, Wanted
+from pykruise.agent.rules.pull_secrets import may_use, namespace_served
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.image_references import ImageName
-from pykruise.kube.node_agent.image_pulls import SecretName, Wanted
-from pykruise.kube.node_agent.pull_secrets import may_use, namespace_served
 from pykruise.kube.registry_credentials import Credential, credentials_in_secret, matching_credentials
 from pykruise.kube.resources import SECRETS
 
@@ -57,7 +57,7 @@ class Keyring:
         self, image: ImageName, wanted: Wanted, secrets: Sequence[SecretName]
     ) -> list[Credential]:
         """Those that match, in the order in which to try them; empty: pull without credentials. Of the image's secrets
-        those of a namespace that asks for this tag are used (kube/node_agent/pull_secrets.py)."""
+        those of a namespace that asks for this tag are used (agent/rules/pull_secrets.py)."""
         found: list[Credential] = []
         for secret in secrets:
             kept = await self._read(secret)

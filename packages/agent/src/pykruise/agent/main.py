@@ -4,11 +4,12 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from pykruise.agent.flags import Settings, help_text, parse
-from pykruise.agent.process import run_process
 from pykruise.kube.config import load
+from pykruise.kube.connection import Connection
 from pykruise.kube.errors import KubeError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.logs import set_up
@@ -28,7 +29,12 @@ def main() -> int:
         return 0
     set_up(settings.log)
     try:
-        asyncio.run(_run(settings))
+        from pykruise.agent.process import run_process
+    except ModuleNotFoundError as error:  # the rules alone are installed, as for a manager
+        sys.stderr.write(f"error: {error.name} is missing; run: pip install 'pykruise-agent[node]'\n")
+        return 1
+    try:
+        asyncio.run(_run(run_process, settings))
     except (KubeError, OSError) as error:
         logging.getLogger("pykruise.agent").critical("%s", error)
         return 1
@@ -37,7 +43,7 @@ def main() -> int:
     return 0
 
 
-async def _run(settings: Settings) -> None:
+async def _run(run_process: Callable[[Connection, Settings], Awaitable[None]], settings: Settings) -> None:
     kubeconfig = Path(settings.kubeconfig) if settings.kubeconfig else None
     await run_process(await load(kubeconfig, context=settings.context or None), settings)
 

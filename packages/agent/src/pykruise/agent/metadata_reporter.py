@@ -3,7 +3,7 @@
 pods of this node (watched) ──▶ queue ──▶ _sync: containers at the runtime, `env` in them ──▶ PATCH pods/status
                                             └── within an update in place, another environment ──▶ queue ──▶ _restart
 
-What is reported, and which containers have to be started again, is decided by kube/node_agent/container_metadata.py.
+What is reported, and which containers have to be started again, is decided by agent/rules/container_metadata.py.
 """
 
 import asyncio
@@ -19,12 +19,7 @@ from pykruise.agent.containers import PodRef, Stop, newest_containers, scheme_id
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
 from pykruise.agent.cri.values import CONTAINER_HASH, Container
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock
-from pykruise.kube.controller import Controller
-from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.container_metadata import (
+from pykruise.agent.rules.container_metadata import (
     NodePod,
     Reported,
     needs_report,
@@ -32,7 +27,12 @@ from pykruise.kube.node_agent.container_metadata import (
     report_patch,
     stale_containers,
 )
-from pykruise.kube.node_agent.environment import EnvSource, environment_hash
+from pykruise.agent.rules.environment import EnvSource, environment_hash
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.controller import Controller
+from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder

@@ -16,7 +16,7 @@ from pykruise.agent.cri.errors import CallTimeoutError, CriError
 from pykruise.agent.health_check import HealthCheckError, check_health
 from pykruise.agent.hooks import port_number
 from pykruise.agent.http_get import HttpGetError, http_get
-from pykruise.kube.node_agent.probe_checks import FAILED, SUCCEEDED, timeout_s
+from pykruise.agent.rules.probe_checks import FAILED, SUCCEEDED, timeout_s
 
 __all__ = ["run_probe"]
 

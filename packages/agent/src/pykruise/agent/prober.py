@@ -3,7 +3,7 @@
 NodePodProbe (watched) ──▶ queue, by probe ──▶ _check: run_probe() ▸ probe_checks.advance_check() ──▶ a Check
                                                Checks ──▶ _report: PATCH nodepodprobes/status, events
 
-When a probe is due and what its outcome means is decided by kube/node_agent/probe_checks.py. The spec is read at each
+When a probe is due and what its outcome means is decided by agent/rules/probe_checks.py. The spec is read at each
 check, so a changed handler, period or address counts from the next one on; what is not asked for any more ends.
 """
 
@@ -21,13 +21,7 @@ from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtimes
 from pykruise.agent.cri.values import CONTAINER_NAME, POD_UID, Container
 from pykruise.agent.probe_handlers import run_probe
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.controller import Controller
-from pykruise.kube.excerpts import fitting_status
-from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.probe_checks import (
+from pykruise.agent.rules.probe_checks import (
     NODE_POD_PROBES,
     Check,
     CheckKey,
@@ -43,6 +37,12 @@ from pykruise.kube.node_agent.probe_checks import (
     rules_of,
     status_of,
 )
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.controller import Controller
+from pykruise.kube.excerpts import fitting_status
+from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder

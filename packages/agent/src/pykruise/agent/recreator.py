@@ -18,14 +18,7 @@ from pykruise.agent.cri.changes import RuntimeChanges
 from pykruise.agent.cri.errors import CriError, RuntimeGoneError
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
 from pykruise.agent.cri.values import Container
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.controller import Controller
-from pykruise.kube.documents import get_path
-from pykruise.kube.excerpts import fitting_status
-from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.recreations import (
+from pykruise.agent.rules.recreations import (
     REQUESTS,
     OnNode,
     Request,
@@ -38,6 +31,13 @@ from pykruise.kube.node_agent.recreations import (
     project_request,
     stop_grace_s,
 )
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.client import Client
+from pykruise.kube.clock import Clock, format_time
+from pykruise.kube.controller import Controller
+from pykruise.kube.documents import get_path
+from pykruise.kube.excerpts import fitting_status
+from pykruise.kube.ids import Key
 from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.writer import Writer

@@ -3,13 +3,8 @@
 load(path, context) ──▶ Connection(server, ssl_context, credentials) ──▶ kube/http.py
                                                        └── headers() for every request, refresh() after a 401
 
-Exec plugins and OIDC go through the official `kubernetes` package, imported only when needed since that takes
-half a second and 19 MB. All reading runs in threads; only `load_kubeconfig` and `load_in_cluster`, for programs
-without a loop, block.
-
-Key material stays in memory: TLS contexts are built from data here, since the official loader would write
-private keys to temporary files that stay until the process ends. (Its OIDC refresh still writes the issuer's
-CA certificate, which is no secret, to such a file.)
+Credential plugins are in exec_plugins.py, OpenID Connect in oidc_tokens.py. All reading runs in threads; only
+`load_kubeconfig` and `load_in_cluster`, for programs without a loop, block. Key material stays in memory.
 
 Every mistake in a configuration is a ConfigurationError: one line, what, where, what to do.
 """
@@ -30,6 +25,8 @@ import msgspec
 from pykruise.kube.clock import Clock, parse_time, system_clock
 from pykruise.kube.connection import Connection, Credentials, Material, RenewedCredentials, StaticCredentials
 from pykruise.kube.errors import ConfigurationError
+from pykruise.kube.exec_plugins import GROUP as EXEC_GROUP
+from pykruise.kube.exec_plugins import ExecPlugin
 from pykruise.kube.kubeconfig_files import (
     TlsParts,
     checked_token,
@@ -40,12 +37,15 @@ from pykruise.kube.kubeconfig_files import (
     read_token,
     tls_context,
 )
+from pykruise.kube.oidc_tokens import OidcTokens
 from pykruise.kube.proxy_environment import proxy_from
 
 __all__ = ["SERVICE_ACCOUNT", "Connection", "Overrides", "load", "load_in_cluster", "load_kubeconfig"]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelets mount a pod's service account."""
+
+_CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 
 _REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its life (at least 8 minutes before it ends)
 
@@ -340,42 +340,46 @@ class _Kubeconfig:
         return read_bytes(base / str(path), f"{where}: {name}", separator=" ")
 
     def _exec(self) -> Credentials:
-        from kubernetes.config.exec_provider import ExecProvider
-        from kubernetes.config.kube_config import ConfigNode
-
         where = f"{self._at_user}, exec"
-        spec = self._user["exec"]
-        if not isinstance(spec, dict) or not spec.get("command") or not spec.get("apiVersion"):
-            raise ConfigurationError(f"{where}: command and apiVersion are required")
-        self._check_command(spec, where)
+        plugin = ExecPlugin.read(self._user["exec"], where)
+        self._check_command(plugin, where)
 
         def read() -> Material:
-            node = ConfigNode("exec", spec)
-            cluster = ConfigNode("cluster", self._cluster)
-            try:
-                status = ExecProvider(node, str(self._user_base), cluster).run()
-            except Exception as err:  # whatever a plugin, or the loader with odd input, may raise
-                raise ConfigurationError(f"{where}: {spec['command']} failed: {one_line(err)}") from err
+            status = plugin.run(
+                cluster=self._cluster_info(), folder=self._user_base, environ=self._environ, where=where
+            )
             return self._exec_material(status, where)
 
         return RenewedCredentials(read, clock=self._clock)
 
-    def _check_command(self, spec: Mapping[str, Any], where: str) -> None:
-        """A plugin that is not installed is an error at once, not at the first request."""
-        command = str(spec["command"])
-        variables = spec.get("env") or ()
-        own = {
-            item["name"]: item.get("value") for item in variables if isinstance(item, dict) and "name" in item
+    def _cluster_info(self) -> dict[str, Any]:
+        """The cluster as an ExecCredential names it."""
+        ca = self._data(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
+        extensions = self._cluster.get("extensions") or ()
+        config = next(
+            (
+                extension.get("extension")
+                for extension in extensions
+                if isinstance(extension, dict) and extension.get("name") == f"{EXEC_GROUP}/exec"
+            ),
+            None,
+        )
+        info = {
+            **{name: self._cluster.get(name) for name in _CLUSTER_INFO},
+            "certificate-authority-data": base64.b64encode(ca).decode(),
+            "config": config,
         }
-        is_path = os.sep in command
-        candidate = str(self._user_base / command) if is_path else command
-        if shutil.which(candidate, path=own.get("PATH") or self._environ.get("PATH")) is None:
-            hint = one_line(spec.get("installHint") or "install it, or correct the command")
+        return {name: value for name, value in info.items() if value}
+
+    def _check_command(self, plugin: ExecPlugin, where: str) -> None:
+        """A plugin that is not installed is an error at once, not at the first request."""
+        command = plugin.command
+        candidate = str(self._user_base / command) if os.sep in command else command
+        if shutil.which(candidate, path=plugin.variables.get("PATH") or self._environ.get("PATH")) is None:
+            hint = one_line(plugin.install_hint or "install it, or correct the command")
             raise ConfigurationError(f"{where}: {command} is not an executable in PATH; {hint}")
 
-    def _exec_material(self, status: Any, where: str) -> Material:
-        if not isinstance(status, dict):
-            raise ConfigurationError(f"{where}: the plugin's status is not an object")
+    def _exec_material(self, status: Mapping[str, Any], where: str) -> Material:
         token = status.get("token")
         chain, key = status.get("clientCertificateData"), status.get("clientKeyData")
         if not token and not (chain and key):
@@ -393,9 +397,6 @@ class _Kubeconfig:
         return Material(headers=headers, tls=self._tls(parts) if parts else None, expires=expires)
 
     def _oidc(self, reader: "_CertificateReader") -> Credentials:
-        from kubernetes.client import Configuration
-        from kubernetes.config.kube_config import KubeConfigLoader
-
         where = f"{self._at_user}, auth-provider"
         provider = self._user["auth-provider"]
         name = provider.get("name") if isinstance(provider, dict) else None
@@ -404,29 +405,14 @@ class _Kubeconfig:
             raise ConfigurationError(
                 f"{where}: {name!r} is not supported, kubectl dropped it too; use the provider's exec plugin"
             )
-        if not any(settings.get(f"idp-certificate-authority{suffix}") for suffix in ("", "-data")):
-            # The official loader would renew the token without verifying whom it talks to.
-            raise ConfigurationError(
-                f"{where}: oidc needs idp-certificate-authority(-data) here; or use the exec plugin kubelogin"
-            )
-        # Only what the loader's OIDC part reads. The renewed tokens are kept in `settings`, not in the file.
-        document = {
-            "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": {"server": "http://unused"}}],
-            "users": [{"name": "u", "user": {"auth-provider": provider}}],
-        }
+        authority = self._data(settings, "idp-certificate-authority", self._user_base, where)
+        tls = tls_context(TlsParts(authority), where, where)
+        tokens = OidcTokens(settings, tls=tls, clock=self._clock, where=where)
 
         def read() -> Material:
-            official = Configuration()
-            try:
-                KubeConfigLoader(document, config_base_path=str(self._user_base)).load_and_set(official)
-            except Exception as err:  # HTTP, OAuth and JSON errors of four libraries
-                raise ConfigurationError(f"{where}: the token was not renewed: {one_line(err)}") from err
-            header = official.api_key.get("BearerToken")
-            if not header:
-                raise ConfigurationError(f"{where}: id-token is not a JWT; log in again")
-            return Material(headers={"Authorization": str(header)}, tls=reader.read())
+            token, ends = tokens.current()
+            headers = _bearer_headers(checked_token(token, f"{where}, id-token"))
+            return Material(headers=headers, tls=reader.read(), expires=ends)
 
         return RenewedCredentials(read, clock=self._clock, every_s=_REREAD_S)
 

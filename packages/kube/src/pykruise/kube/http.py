@@ -2,7 +2,7 @@
 
 Client ──▶ HttpTransport.request() ──▶ kept connections (http_client.py)                ──▶ API server
 caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch (http_stream.py)   ──▶ API server
-                                   through a proxy, or compressed: both by http_proxy.py
+                                             both directly, or through a proxy (http_proxy.py)
 
 Requests and streams have pools of their own, so watches never keep a request waiting. Every request carries
 what the Connection's credentials say at that moment; after a 401 they are asked for new ones, once. Whatever
@@ -13,7 +13,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from pykruise.kube.connection import Connection
@@ -28,31 +27,12 @@ from pykruise.kube.http_connection import (
     text_of,
     what_of,
 )
-from pykruise.kube.http_stream import OpenStream, Streams, lines_of
+from pykruise.kube.http_proxy import read_proxy
+from pykruise.kube.http_stream import Stream, Streams, lines_of
 from pykruise.kube.transport import Request, Response
 from pykruise.kube.version import __version__
 
 __all__ = ["HttpTransport"]
-
-
-class _Requests(Protocol):
-    """Where requests go. `headers` go instead of the request's own; `tls`: the context to use now."""
-
-    async def send(
-        self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
-    ) -> Response: ...
-
-    async def close(self) -> None: ...
-
-
-class _Streams(Protocol):
-    """Where streams go; `timeout_s` is for opening one."""
-
-    async def open(
-        self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
-    ) -> OpenStream: ...
-
-    async def close(self) -> None: ...
 
 
 class HttpTransport:
@@ -61,7 +41,7 @@ class HttpTransport:
     `pool` bounds the connections for requests (more than 32 only queue at the server, measured); streams are
     not bounded. `timeout_s` is for a whole request unless it says otherwise, and for opening a stream;
     `connect_timeout_s` for TCP and TLS. `keepalive_s` stays below the 90 s after which an API server closes
-    idle connections. `compress` asks for gzip: for slow networks, on loopback it only costs time.
+    idle connections.
     """
 
     def __init__(
@@ -72,32 +52,16 @@ class HttpTransport:
         timeout_s: float = 30.0,
         connect_timeout_s: float = 10.0,
         keepalive_s: float = 60.0,
-        compress: bool = False,
         user_agent: str = f"pykruise/{__version__}",
     ) -> None:
         self.connection = connection
         self._origin = _origin(connection)
         self._timeout_s = timeout_s
         self._default_headers = [("User-Agent", user_agent), *connection.headers]
-        self._requests: _Requests
-        self._streams: _Streams
-        if compress or connection.proxy:
-            # aiohttp costs a short command a third of its start, and few clusters are behind a proxy.
-            from pykruise.kube.http_proxy import AiohttpClient
-
-            self._requests = self._streams = AiohttpClient(
-                self._origin,
-                proxy=connection.proxy,
-                compress=compress,
-                limit=pool,
-                keepalive_s=keepalive_s,
-                connect_timeout_s=connect_timeout_s,
-            )
-        else:
-            self._requests = HttpClient(
-                self._origin, limit=pool, keepalive_s=keepalive_s, connect_timeout_s=connect_timeout_s
-            )
-            self._streams = Streams(self._origin, connect_timeout_s=connect_timeout_s)
+        self._requests = HttpClient(
+            self._origin, limit=pool, keepalive_s=keepalive_s, connect_timeout_s=connect_timeout_s
+        )
+        self._streams = Streams(self._origin, connect_timeout_s=connect_timeout_s)
         self._default_tls: ssl.SSLContext | None = None
 
     async def request(self, request: Request, /) -> Response:
@@ -141,11 +105,11 @@ class HttpTransport:
             timeout_s=self._timeout_s if request.timeout_s is None else request.timeout_s,
         )
 
-    async def _open(self, request: Request, auth: Mapping[str, str]) -> OpenStream:
+    async def _open(self, request: Request, auth: Mapping[str, str]) -> Stream:
         headers = self._all_headers(request, auth)
         return await self._streams.open(request, headers, tls=self._tls(), timeout_s=self._timeout_s)
 
-    async def _read_refusal(self, what: str, answer: OpenStream) -> bytes:
+    async def _read_refusal(self, what: str, answer: Stream) -> bytes:
         parts, size = [], 0
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -192,4 +156,5 @@ def _origin(connection: Connection) -> Origin:
         prefix=url.path.rstrip("/"),
         authority=shown if port == usual else f"{shown}:{port}",
         name=connection.server_name or host,
+        proxy=read_proxy(connection.proxy),
     )

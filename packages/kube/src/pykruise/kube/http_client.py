@@ -3,9 +3,9 @@
 HttpTransport ──▶ HttpClient.send() ──▶ a kept connection, or a new one ──▶ API server
                         ◀── Response ◀── httptools (the parser of Node.js)
 
-HTTP/1.1, one exchange at a time on each connection, no redirects, cookies, proxies or compression: a general
+HTTP/1.1, one exchange at a time on each connection, no redirects, cookies or compression: a general
 HTTP client takes four times the CPU for what is left of it then (measured), and three of these are all that
-happens to most pods. Streams are in http_stream.py, proxies in http_proxy.py.
+happens to most pods. Streams are in http_stream.py.
 
 A connection serves one request after the other. One that breaks, is given up in mid-exchange, or whose server
 says that it closes is not used again. Nothing is repeated here.

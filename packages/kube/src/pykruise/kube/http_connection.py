@@ -3,7 +3,7 @@
 Origin, TLS ──▶ connect() ──▶ HttpConnection (an asyncio protocol around httptools) ──▶ the two modules' own protocols
 Request, all its headers ──▶ RequestWriter ──▶ the bytes of a request
 
-HTTP/1.1 as an API server speaks it: no redirects, cookies, proxies or compression.
+HTTP/1.1 as an API server speaks it: no redirects, cookies or compression. Proxies are in http_proxy.py.
 
 What is kept of an answer has a bound for each of its parts, beyond which its connection ends with
 AnswerTooLargeError: an API server is trusted, every proxy in between is not.
@@ -23,6 +23,7 @@ import msgspec
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.http_heads import LINE_END, field_lines, length_line, request_line
+from pykruise.kube.http_proxy import ProxyAddress, open_tunnel
 from pykruise.kube.transport import Request
 
 __all__ = [
@@ -85,6 +86,8 @@ class Origin(msgspec.Struct, frozen=True):
     authority: str
     """For the Host header: the host, with a port that is not the usual one."""
     name: str
+    proxy: ProxyAddress | None = None
+    """What stands in between."""
 
     def __str__(self) -> str:
         return f"{'https' if self.is_tls else 'http'}://{self.authority}"
@@ -226,16 +229,38 @@ async def connect(
     """A new connection; `timeout_s` is for TCP and TLS. Raises UnreachableError, which names `what` was to be sent."""
     try:
         async with asyncio.timeout(timeout_s):
-            _, connection = await loop.create_connection(
-                make,
-                origin.host,
-                origin.port,
-                ssl=tls,
-                server_hostname=origin.name if tls is not None else None,
-                ssl_shutdown_timeout=GOODBYE_S if tls is not None else None,
-            )
+            connection = await _connect(loop, origin, tls, make)
     except (OSError, TimeoutError) as error:
         raise UnreachableError(f"{what}: cannot connect to {origin}: {text_of(error)}") from error
+    return connection
+
+
+async def _connect(
+    loop: asyncio.AbstractEventLoop, origin: Origin, tls: ssl.SSLContext | None, make: Callable[[], C]
+) -> C:
+    proxy = origin.proxy
+    if proxy is not None and tls is not None:
+        host = f"[{origin.host}]" if ":" in origin.host else origin.host
+        return await open_tunnel(
+            loop,
+            proxy,
+            make,
+            target=f"{host}:{origin.port}",
+            tls=tls,
+            server_hostname=origin.name,
+            goodbye_s=GOODBYE_S,
+        )
+    if proxy is not None and proxy.is_tls:
+        tls = ssl.create_default_context()
+    near = proxy or origin
+    _, connection = await loop.create_connection(
+        make,
+        near.host,
+        near.port,
+        ssl=tls,
+        server_hostname=(origin.name if proxy is None else proxy.host) if tls is not None else None,
+        ssl_shutdown_timeout=GOODBYE_S if tls is not None else None,
+    )
     return connection
 
 
@@ -252,8 +277,10 @@ def what_of(origin: Origin, request: Request) -> str:
 
 
 def target_of(origin: Origin, request: Request) -> str:
-    """The path and the query of a request, percent-encoded."""
+    """The path and the query of a request, percent-encoded; for a proxy that passes it on, the whole URL."""
     path = origin.prefix + request.path
+    if origin.proxy is not None and not origin.is_tls:
+        path = f"{origin}{path}"
     return f"{path}?{urlencode(request.query, quote_via=quote)}" if request.query else path
 
 
@@ -262,6 +289,9 @@ class RequestWriter:
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
+        self._own: Fields = (("Host", origin.authority),)
+        if origin.proxy is not None and origin.proxy.authorization and not origin.is_tls:
+            self._own = (*self._own, ("Proxy-Authorization", origin.proxy.authorization))
         self._blocks: dict[Fields, bytes] = {}
 
     def encode(self, request: Request, headers: Fields) -> bytes:
@@ -272,7 +302,7 @@ class RequestWriter:
         if block is None:
             if len(self._blocks) >= _MOST_BLOCKS:  # tokens change now and then
                 self._blocks.clear()
-            block = self._blocks[headers] = field_lines([("Host", self._origin.authority), *headers])
+            block = self._blocks[headers] = field_lines([*self._own, *headers])
         if body or method not in _WITHOUT_BODY:
             length = length_line(len(body or b""))
         else:

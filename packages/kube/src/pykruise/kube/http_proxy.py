@@ -1,237 +1,125 @@
-"""Requests and streams through a proxy, or compressed: by aiohttp, which knows both.
+"""Connections through an HTTP proxy: how a client reaches an API server that it cannot reach itself.
 
-HttpTransport ──▶ AiohttpClient.send(), .open() ──▶ aiohttp ──▶ proxy ──▶ API server
+an https:// server ──▶ open_tunnel() ──CONNECT──▶ proxy ──▶ API server, and TLS through it
+an http:// server  ──▶ the proxy itself, which gets whole URLs and ProxyAddress.authorization
 
-The same two seams as http_client.py and http_stream.py, which are several times as fast and know neither.
+The proxy may be spoken to in TLS too. One that closes in the middle, answers nothing in time or refuses is an OSError,
+as any server that cannot be reached.
 """
 
 import asyncio
-import socket
+import base64
 import ssl
-from collections.abc import Mapping
-from contextlib import suppress
-from weakref import WeakSet
+from collections.abc import Callable
+from typing import Final, TypeVar
+from urllib.parse import unquote, urlsplit
 
-import aiohttp
-from yarl import URL
+import msgspec
 
-from pykruise.kube.errors import (
-    AnswerTooLargeError,
-    ConnectionLostError,
-    RequestTimeoutError,
-    TransportError,
-    UnreachableError,
-)
-from pykruise.kube.http_connection import (
-    GOODBYE_S,
-    MOST_BODY,
-    Fields,
-    Origin,
-    TooLargeError,
-    target_of,
-    text_of,
-)
-from pykruise.kube.http_stream import OpenStream
-from pykruise.kube.transport import Request, Response
+from pykruise.kube.excerpts import excerpt
+from pykruise.kube.http_heads import HEAD_END, LINE_END, request_head
 
-__all__ = ["AiohttpClient"]
+__all__ = ["ProxyAddress", "open_tunnel", "read_proxy"]
 
-# What aiohttp raises before a connection stands: nothing of the request was sent.
-_NOT_CONNECTED = (
-    aiohttp.ClientConnectorError,
-    aiohttp.ClientConnectorCertificateError,
-    aiohttp.ClientConnectorSSLError,
-    aiohttp.ConnectionTimeoutError,
-    aiohttp.ClientHttpProxyError,
-)
+_MOST_ANSWER: Final = 64 * 1024
+"""Bytes of a proxy's answer to CONNECT."""
+_MOST_WORDS: Final = 200
+_PORTS: Final = {"http": 80, "https": 443}
 
 
-class AiohttpClient:
-    """At most `limit` connections to one server for requests, and one for each stream.
+class ProxyAddress(msgspec.Struct, frozen=True):
+    """Where a proxy is."""
 
-    `proxy`: its URL; empty: none. Belongs to the event loop that first uses it.
+    is_tls: bool
+    host: str
+    port: int
+    authorization: str
+    """The header Proxy-Authorization; empty: none."""
+
+    def __str__(self) -> str:
+        return f"{'https' if self.is_tls else 'http'}://{self.host}:{self.port}"
+
+
+def read_proxy(url: str) -> ProxyAddress | None:
+    """The proxy of a URL such as `http://user:key@proxy:3128`; empty: None."""
+    if not url:
+        return None
+    parts = urlsplit(url)
+    authorization = ""
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    port = parts.port or _PORTS.get(parts.scheme, 80)
+    return ProxyAddress(parts.scheme == "https", parts.hostname or "", port, authorization)
+
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+async def open_tunnel(
+    loop: asyncio.AbstractEventLoop,
+    proxy: ProxyAddress,
+    make: Callable[[], P],
+    *,
+    target: str,
+    tls: ssl.SSLContext,
+    server_hostname: str,
+    goodbye_s: float,
+) -> P:
+    """A protocol that speaks TLS with the server behind the proxy. `target`: its host and port. Raises OSError.
+
+    The caller bounds the time.
     """
-
-    def __init__(
-        self,
-        origin: Origin,
-        *,
-        proxy: str,
-        compress: bool,
-        limit: int,
-        keepalive_s: float,
-        connect_timeout_s: float,
-    ) -> None:
-        self._origin = origin
-        self._proxy = proxy
-        self._skipped_headers = () if compress else ("Accept-Encoding",)
-        self._limit = limit
-        self._keepalive_s = keepalive_s
-        self._connect_timeout_s = connect_timeout_s
-        self._requests: aiohttp.ClientSession | None = None
-        self._streams: aiohttp.ClientSession | None = None
-        self._sockets: WeakSet[socket.socket] = WeakSet()
-        self._is_closed = False
-
-    async def send(
-        self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
-    ) -> Response:
-        """See `HttpClient.send`."""
-        if self._requests is None:
-            self._requests = self._session(limit=self._limit)
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._connect_timeout_s)
-        url = self._url(request)
-        try:
-            answer = await self._send(self._requests, request, url, headers, tls, timeout)
-            async with answer:
-                data = await _read(answer, f"{request.method} {url.path}")
-        except (aiohttp.ClientError, OSError, TimeoutError) as err:
-            raise _transport_error(request, url, err) from err
-        return Response(answer.status, _lower(answer), data)
-
-    async def open(
-        self, request: Request, headers: Fields, *, tls: ssl.SSLContext | None, timeout_s: float
-    ) -> OpenStream:
-        """See `Streams.open`."""
-        if self._streams is None:
-            self._streams = self._session(limit=0)
-        timeout = aiohttp.ClientTimeout(sock_connect=self._connect_timeout_s)
-        url = self._url(request)
-        try:
-            async with asyncio.timeout(timeout_s):
-                answer = await self._send(self._streams, request, url, headers, tls, timeout)
-        except (aiohttp.ClientError, OSError, TimeoutError) as err:
-            raise _transport_error(request, url, err) from err
-        return _AiohttpStream(answer)
-
-    async def close(self) -> None:
-        """Close all connections; requests under way fail, and new ones are refused."""
-        self._is_closed = True
-        for session in (self._requests, self._streams):
-            if session is not None:
-                await session.close()
-        # TLS may still say goodbye, which a server may take half a minute to answer. Connections that were given up
-        # in mid-request or mid-stream are among them: aiohttp has forgotten them by now.
-        for each in self._sockets:
-            with suppress(OSError):  # closed already
-                each.shutdown(socket.SHUT_RDWR)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GOODBYE_S):
-                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110 - there is no event
-                    await asyncio.sleep(0.001)
-
-    async def _send(
-        self,
-        session: aiohttp.ClientSession,
-        request: Request,
-        url: URL,
-        headers: Fields,
-        tls: ssl.SSLContext | None,
-        timeout: aiohttp.ClientTimeout,
-    ) -> aiohttp.ClientResponse:
-        if self._is_closed:
-            raise UnreachableError(f"{request.method} {url.path}: the transport is closed")
-        return await session.request(
-            request.method,
-            url,
-            data=request.body,
-            headers=headers,
-            timeout=timeout,
-            # A new context after a change of client certificate makes aiohttp open new connections.
-            ssl=tls or True,
-            server_hostname=self._origin.name if self._origin.name != self._origin.host else None,
-            proxy=self._proxy or None,
-            allow_redirects=False,  # an API server has nowhere to send us, least of all with credentials
-        )
-
-    def _session(self, *, limit: int) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=limit, keepalive_timeout=self._keepalive_s, socket_factory=self._new_socket
-            ),
-            skip_auto_headers=self._skipped_headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            middlewares=(_no_hidden_repetition,),
-            trust_env=False,  # proxies come with the Connection; ~/.netrc is none of our business
-        )
-
-    def _new_socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        family, kind, protocol, _, _ = address
-        new = socket.socket(family, kind, protocol)
-        self._sockets.add(new)
-        return new
-
-    def _url(self, request: Request) -> URL:
-        return URL(f"{self._origin}{target_of(self._origin, request)}", encoded=True)
-
-
-async def _read(answer: aiohttp.ClientResponse, what: str) -> bytes:
-    parts, size = [], 0
-    async for part in answer.content.iter_any():
-        size += len(part)
-        if size > MOST_BODY:
-            answer.close()
-            raise AnswerTooLargeError(f"{what}: {TooLargeError('the body', MOST_BODY)}")
-        parts.append(part)
-    return b"".join(parts)
-
-
-class _AiohttpStream:
-    """An `OpenStream` of aiohttp."""
-
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self.code = answer.status
-        self.headers: Mapping[str, str] = _lower(answer)
-        self._answer = answer
-
-    async def read(self) -> bytes:
-        """See `OpenStream.read`."""
-        try:
-            return await self._answer.content.readany()
-        except aiohttp.ClientError as err:
-            raise ConnectionResetError(text_of(err)) from err
-
-    def fail(self, error: Exception) -> None:
-        """See `OpenStream.fail`."""
-        self._answer.content.set_exception(error)
-
-    def abort(self) -> None:
-        """See `OpenStream.abort`."""
-        self._answer.close()
-
-
-async def _no_hidden_repetition(
-    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-) -> aiohttp.ClientResponse:
-    """aiohttp repeats PUT and DELETE by itself when a connection breaks, also when the first took effect.
-
-    What may be repeated is the Client's decision, so the error leaves aiohttp in a type it does not repeat.
-    """
+    transport, greeting = await loop.create_connection(
+        lambda: _Greeting(loop),
+        proxy.host,
+        proxy.port,
+        ssl=ssl.create_default_context() if proxy.is_tls else None,
+    )
     try:
-        return await handler(request)
-    except _NOT_CONNECTED:
+        fields = [("Host", target)]
+        if proxy.authorization:
+            fields.append(("Proxy-Authorization", proxy.authorization))
+        transport.write(request_head("CONNECT", target, fields))
+        status = await greeting.status
+        version, _, code = status.partition(b" ")
+        if not version.startswith(b"HTTP/") or code[:3] != b"200":
+            words = excerpt(status.decode("latin-1"), most=_MOST_WORDS)
+            raise ConnectionRefusedError(f"the proxy {proxy} answers {words!r}")
+        protocol = make()
+        inner = await loop.start_tls(
+            transport, protocol, tls, server_hostname=server_hostname, ssl_shutdown_timeout=goodbye_s
+        )
+    except BaseException:
+        transport.abort()
         raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as err:
-        raise _lost(f"{request.method} {request.url.path}", err) from err
+    if inner is None:
+        raise ConnectionResetError(f"the proxy {proxy} closed the connection")
+    protocol.connection_made(inner)
+    return protocol
 
 
-def _transport_error(request: Request, url: URL, err: Exception) -> TransportError:
-    what = f"{request.method} {url.path}"
-    if isinstance(err, _NOT_CONNECTED):
-        return UnreachableError(f"{what}: cannot connect to {url.origin()}: {text_of(err)}")
-    if isinstance(err, TimeoutError):
-        return RequestTimeoutError(f"{what}: no answer in time")
-    return _lost(what, err)
+class _Greeting(asyncio.Protocol):
+    """Waits for the head of the proxy's answer; `status` is its first line."""
 
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.status: asyncio.Future[bytes] = loop.create_future()
+        self._head = b""
 
-def _lost(what: str, err: Exception) -> ConnectionLostError:
-    return ConnectionLostError(f"{what}: the connection broke: {text_of(err)}")
+    def data_received(self, data: bytes) -> None:
+        if self.status.done():
+            return
+        self._head += data
+        head, end, behind = self._head.partition(HEAD_END)
+        if end and not behind:
+            self.status.set_result(head.split(LINE_END, 1)[0])
+        elif end or len(self._head) > _MOST_ANSWER:
+            self._fail(ConnectionResetError("the proxy's answer to CONNECT does not end"))
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(exc or ConnectionResetError("the proxy closed the connection"))
 
-def _lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    """Header names in lower case; a header that comes several times (Warning does) is joined."""
-    found: dict[str, str] = {}
-    for name, value in answer.headers.items():
-        name = name.lower()
-        found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
+    def _fail(self, error: Exception) -> None:
+        if not self.status.done():
+            self.status.set_exception(error)
+            self.status.exception()  # a caller that has given up does not retrieve it

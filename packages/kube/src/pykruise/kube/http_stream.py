@@ -9,8 +9,8 @@ taken off the wire.
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Final, Protocol
+from collections.abc import AsyncGenerator, Callable
+from typing import Final
 
 import httptools
 
@@ -38,34 +38,10 @@ from pykruise.kube.http_connection import (
 )
 from pykruise.kube.transport import Request
 
-__all__ = ["OpenStream", "Stream", "Streams", "lines_of"]
+__all__ = ["Stream", "Streams", "lines_of"]
 
 _MOST_BYTES: Final = 1 << 20
 """Kept for who reads slowly."""
-
-
-class OpenStream(Protocol):
-    """An answer whose status has arrived, and whose body is still coming."""
-
-    @property
-    def code(self) -> int:
-        """The HTTP status."""
-        ...
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    async def read(self) -> bytes:
-        """What has arrived, and something at least; empty: the end. Raises one of BROKEN, or what `fail` got."""
-        ...
-
-    def fail(self, error: Exception) -> None:
-        """Make `read` raise this error."""
-        ...
-
-    def abort(self) -> None:
-        """End it, and its connection unless all of it was read."""
-        ...
 
 
 class Stream(HttpConnection):
@@ -257,9 +233,7 @@ class _SilentError(Exception):
     """Nothing arrived for too long."""
 
 
-async def lines_of(
-    stream: OpenStream, *, what: str, idle_timeout_s: float | None
-) -> AsyncGenerator[bytes, None]:
+async def lines_of(stream: Stream, *, what: str, idle_timeout_s: float | None) -> AsyncGenerator[bytes, None]:
     """The lines of a body, without line ends; empty ones are skipped. Raises ConnectionLostError.
 
     Of MOST_LINE bytes at most. The parts of a long line are joined once.

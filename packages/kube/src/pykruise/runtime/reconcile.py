@@ -21,7 +21,7 @@ from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.churn import ChurnBrake, held_back
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor, Failure, Outcome, merged
-from pykruise.runtime.kstatus import Conditions, Standing, unready_since, with_kstatus
+from pykruise.runtime.kstatus import KSTATUS, Conditions, Standing, unready_since, with_kstatus
 from pykruise.runtime.plan import REPORT_STATUS, Chain, Note, Plan, Stage, Step
 from pykruise.runtime.read import Memories, Mirror, Read
 from pykruise.runtime.reasons import Reason
@@ -447,6 +447,8 @@ class Reconciler:
         past, now = self._past_of(owner), asyncio.get_running_loop().time()
         stored = owner.whole_status if self._reports_ready else owner.stored_status
         own, urgent = self._control.own_conditions, self._control.urgent_conditions
+        if self._reports_ready:
+            own, urgent = own | set(KSTATUS), urgent | set(KSTATUS)
         if not can_wait(stored, status, own=own, urgent=urgent):
             return 0.0
         if past.own_owed_since is None:

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from rich.console import Console
 
+from pykruise.agent.simulated import ALL_TASKS, AgentTasks, simulated_agents
 from pykruise.cli.errors import CommandError
 from pykruise.cli.garbage import collect_as_usual
 from pykruise.kube.client import Client
@@ -25,11 +26,9 @@ from pykruise.kube.config import load
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
 from pykruise.kube.http import HttpTransport
-from pykruise.kube.node_agent.versions import in_stored_versions
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES
-from pykruise.sandbox.cluster import PULLER
 from pykruise.sandbox.controllers.node_lifecycle import NOT_READY
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.faults_file import FaultsFileError, read_rules
@@ -98,27 +97,22 @@ async def _serve(
 ) -> None:
     rng = random.Random()
     recorder = EventRecorder(client, "kubelet", clock=system_clock, rng=rng)
-    pull_recorder = EventRecorder(client, PULLER, clock=system_clock, rng=rng)
     kubelets = Kubelets(
-        client.over(in_stored_versions(client.transport)),
+        client,
         nodes=node_specs(options.nodes, pods=options.pods_per_node, prefix=options.prefix),
         settings=KubeletSettings(
             start_s=options.start_s,
             start_jitter=0.0,
             ready_s=options.ready_s,
             stop_s=options.stop_s,
-            pulls_ahead=True,
-            recreates=options.has_agents,
-            probes=options.has_agents,
-            reports_containers=options.has_agents,
         ),
         clock=system_clock,
         rng=rng,
         rules=rules,
         recorder=recorder,
-        pull_recorder=pull_recorder,
+        agents=simulated_agents(ALL_TASKS if options.has_agents else AgentTasks(pulls_ahead=True)),
     )
-    telling = asyncio.create_task(_run_all(recorder, pull_recorder), name="events")
+    telling = asyncio.create_task(recorder.run(), name="events")
     volumes = Volumes(client, rng=rng)
     running = asyncio.create_task(
         run_beside(kubelets.run(), *([volumes.run()] if options.has_volumes else [])), name="kubelets"
@@ -130,7 +124,7 @@ async def _serve(
         if stop.is_set():
             await volumes.stop()
             await kubelets.stop()
-            await asyncio.gather(*(one.flush(timeout_s=1.0) for one in (recorder, pull_recorder)))
+            await recorder.flush(timeout_s=1.0)
             await running
         for part in (running, telling):
             if part.done():  # a bug: it says what it died of
@@ -139,10 +133,6 @@ async def _serve(
         for task in (running, telling, greeting, stopping):
             task.cancel()
         await asyncio.gather(running, telling, greeting, stopping, return_exceptions=True)
-
-
-async def _run_all(*recorders: EventRecorder) -> None:
-    await asyncio.gather(*(one.run() for one in recorders))
 
 
 async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -> None:

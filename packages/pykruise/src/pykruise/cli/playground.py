@@ -17,6 +17,7 @@ from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, Refusal, RefusalEvents
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
+from pykruise.agent.simulated import simulated_agents
 from pykruise.kinds import conversions, crds
 from pykruise.kinds.persistentpodstate.readers import LiveStates
 from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
@@ -47,16 +48,13 @@ from pykruise.sandbox.apiserver.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.loading import Dump, Loaded, load, node_spec_of
-from pykruise.sandbox.pod_state import KubeletSettings
 
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 
 
-def with_agents(kubelet: KubeletSettings) -> KubeletSettings:
+def with_agents(settings: ClusterSettings) -> ClusterSettings:
     """Nodes that do what a node agent does too: pull ahead, recreate containers, probe, report what runs."""
-    return msgspec.structs.replace(
-        kubelet, pulls_ahead=True, recreates=True, probes=True, reports_containers=True
-    )
+    return msgspec.structs.replace(settings, agents=simulated_agents())
 
 
 def with_ready_nodes(settings: Settings) -> Settings:

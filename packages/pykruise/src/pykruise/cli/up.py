@@ -93,13 +93,14 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
     stop = _stop_on_signals()
     certificate = issue(now=system_clock())
     token = secrets.token_urlsafe(32)
-    kubelet = KubeletSettings(pull_s=PULL_S)
     settings = ClusterSettings(
         nodes=_nodes(options, contents),
-        kubelet=with_agents(kubelet) if options.has_agents else kubelet,
+        kubelet=KubeletSettings(pull_s=PULL_S),
         rbac=options.rbac,
         service_accounts=options.service_accounts,
     )
+    if options.has_agents:
+        settings = with_agents(settings)
     with _kubeconfig_path(options.kubeconfig) as path:
         async with playground(
             settings,

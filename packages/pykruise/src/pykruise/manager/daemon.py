@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from pykruise.agent.rules.rights import SECRET_RIGHTS, rights_of_agent
 from pykruise.kinds.containerrecreaterequest.view import NODE_LABEL
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
-from pykruise.kube.node_agent.rights import SECRET_RIGHTS, rights_of_agent
 from pykruise.manager.roles import role_of
 from pykruise.manager.settings import SECRETS_NAMESPACE
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.node_agent.environment import EnvSource, env_sources
+from pykruise.agent.rules.environment import EnvSource, env_sources
 from pykruise.kube.remembering import remembers
 from pykruise.pods.launch_order import BARRIER_VARIABLE, priority_of_key
 

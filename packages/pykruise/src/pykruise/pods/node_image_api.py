@@ -7,9 +7,9 @@ from typing import Annotated
 
 import msgspec
 
+from pykruise.agent.rules.image_pulls import NODE_IMAGES
 from pykruise.kube.api import Count, Int32, Int64, ObjectReference, Status, Time, Typed
 from pykruise.kube.crds import schema
-from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
 from pykruise.pods.image_api import SandboxConfig
 
 __all__ = [

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
 from pykruise.kube.api import Int64, Probe, Selector, Status, Time, Typed
-from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
 from pykruise.kube.resources import Resource
 
 __all__ = [

@@ -23,7 +23,6 @@ from pykruise.kube.cache import Cache
 from pykruise.kube.client import Client
 from pykruise.kube.clock import Clock, loop_clock, system_clock
 from pykruise.kube.limiter import Limiter
-from pykruise.kube.node_agent.versions import in_stored_versions
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import (
     NODES,
@@ -45,6 +44,7 @@ from pykruise.sandbox.images import ImageTable
 from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.local import LocalTransport
 from pykruise.sandbox.namespaces import Namespaces
+from pykruise.sandbox.node_agents import MakeAgents
 from pykruise.sandbox.nodes import node_specs
 from pykruise.sandbox.pod_state import KubeletSettings
 from pykruise.sandbox.running import Component
@@ -59,9 +59,6 @@ __all__ = ["Cluster", "ClusterSettings", "ComponentError"]
 _log = logging.getLogger(__name__)
 
 ADMIN = "kubernetes-admin"
-PULLER = "kruise-daemon-imagepuller"
-PROBER = "kruise-daemon-podprobe"
-"""In whose name the agents of nodes record events."""
 
 _STOP_S = 10.0  # a component that has not ended this long after stop() is cancelled
 _VERSION = "v1.32.0"
@@ -79,6 +76,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes take turns in them."""
     kubelet: KubeletSettings = KubeletSettings()
     """How long things take on the nodes."""
+    agents: MakeAgents | None = None
+    """Further agents of the nodes, beside kubelets."""
     start_s: float | None = None
     """Instead of `kubelet.start_s`, and without jitter: containers start after exactly this time."""
     ready_s: float | None = None
@@ -224,17 +223,8 @@ class Cluster:
             EventRecorder(client, name, clock=self.clock, rng=self._branch())
             for client, name in ((node_client, "kubelet"), (scheduler_client, "default-scheduler"))
         ]
-        agents = {
-            name: EventRecorder(node_client, name, clock=self.clock, rng=self._branch())
-            for name, is_there in (
-                (PULLER, self.settings.kubelet.pulls_ahead),
-                (PROBER, self.settings.kubelet.probes),
-            )
-            if is_there
-        }
-        self._recorders += agents.values()
         self.kubelets = Kubelets(
-            node_client.over(in_stored_versions(node_client.transport)),
+            node_client,
             nodes=node_specs(
                 self.settings.nodes,
                 zones=self.settings.zones,
@@ -249,8 +239,7 @@ class Cluster:
             rules=rules,
             pods=self._pods,
             recorder=self._recorders[0],
-            pull_recorder=agents.get(PULLER),
-            probe_recorder=agents.get(PROBER),
+            agents=self.settings.agents,
         )
         self.scheduler = Scheduler(
             scheduler_client,

@@ -14,7 +14,7 @@ from hashlib import sha256
 
 import msgspec
 
-from pykruise.kube.node_agent.image_pulls import Pulled, PullFailure
+from pykruise.kube.image_pulls import Pulled, PullFailure
 
 __all__ = ["ImageTable", "full_name"]
 

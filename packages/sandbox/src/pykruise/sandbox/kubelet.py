@@ -2,7 +2,7 @@
 
 pods cache ──change──▶ queue ──▶ _sync_pod: advance() ──▶ status_of() ──▶ PATCH pods/status | DELETE
 nodes      ──timer───▶ queue ──▶ node_status.py: register, renew the Lease, heartbeat
-agents     ──────────▶ node_runtime.py: what runs, what is there, stop this
+agents     ──────────▶ node_agents.py: programs of others on the nodes, over node_runtime.py
 
 What happens to a pod is decided by pod_state.py and pod_status.py; here are only waiting and writing. It
 speaks to any API server through a Client: the sandbox's, or that of a real control plane without nodes.
@@ -28,11 +28,9 @@ from pykruise.kube.queue import WorkQueue
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.agents import Agents
 from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.image_agents import ImageAgents
 from pykruise.sandbox.images import ImageTable, full_name
-from pykruise.sandbox.metadata_agents import MetadataAgents
+from pykruise.sandbox.node_agents import MakeAgents, NodeAccess, NodeAgents
 from pykruise.sandbox.node_runtime import NodeRuntime
 from pykruise.sandbox.node_status import NodeRecord, NodeStatusWriter
 from pykruise.sandbox.nodes import Addresses, NodeSpec
@@ -51,8 +49,6 @@ from pykruise.sandbox.pod_state import (
 )
 from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
 from pykruise.sandbox.pod_view import PodView
-from pykruise.sandbox.probe_agents import ProbeAgents
-from pykruise.sandbox.recreate_agents import RecreateAgents
 from pykruise.sandbox.references import CONFIG_MAP, SECRET, Reference, lack_of
 from pykruise.sandbox.running import run_beside
 
@@ -75,8 +71,7 @@ class Kubelets:
 
     `found`: Node objects that are there already, as listed; they are taken over without being asked for again.
     `pods`: a cache of all pods that runs elsewhere; without it one of its own is run. `recorder`, when
-    given, hears of failed pulls and crashes, `pull_recorder` of images that are pulled ahead, `probe_recorder` of
-    checks. Component: `run()` until `stop()`.
+    given, records failed pulls and crashes. `agents`: further agents of the nodes. Component: `run()` until `stop()`.
     """
 
     def __init__(
@@ -92,11 +87,11 @@ class Kubelets:
         rules: Iterable[Rule] = (),
         pods: Cache[PodView] | None = None,
         recorder: EventRecorder | None = None,
-        pull_recorder: EventRecorder | None = None,
-        probe_recorder: EventRecorder | None = None,
+        agents: MakeAgents | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
+        self._rng = rng
         self._recorder = recorder
         self._world = World(
             settings=settings or KubeletSettings(),
@@ -142,47 +137,19 @@ class Kubelets:
             wake=self._wake,
             clock=clock,
         )
-        self.agents: ImageAgents | None = None
-        """Who pull images ahead, where the settings say so."""
-        if self.settings.pulls_ahead:
-            self.agents = ImageAgents(
-                client,
-                images_of=runtime.images_of,
+        self._recorders: list[EventRecorder] = []
+        self.agents: NodeAgents | None = None
+        """Further agents of the nodes, where the cluster has some."""
+        if agents is not None:
+            access = NodeAccess(
+                client=client,
+                runtime=runtime,
                 world=lambda: self._world,
-                clock=clock,
-                rng=rng,
-                recorder=pull_recorder,
-                most_at_once=self.settings.pulls_at_once,
-            )
-        self._recreating: RecreateAgents | None = None
-        if self.settings.recreates:
-            self._recreating = RecreateAgents(
-                client,
-                containers_of=runtime.containers_of,
-                stop_container=runtime.stop_container,
+                recorder=self._recorder_of,
                 clock=clock,
                 rng=rng,
             )
-        self.probing: ProbeAgents | None = None
-        """Who make the checks of PodProbeMarkers, where the settings say so."""
-        if self.settings.probes:
-            self.probing = ProbeAgents(
-                client,
-                has_power=runtime.has_power,
-                seen_by=runtime.seen_by,
-                clock=clock,
-                rng=rng,
-                recorder=probe_recorder,
-            )
-        self._reporting: MetadataAgents | None = None
-        if self.settings.reports_containers:
-            self._reporting = MetadataAgents(
-                client,
-                runs_of=runtime.runs_of,
-                stop_container=runtime.stop_container,
-                clock=clock,
-                rng=rng,
-            )
+            self.agents = agents(access)
         self._node_controller = Controller(
             "kubelet nodes",
             self._sync_node,
@@ -209,7 +176,9 @@ class Kubelets:
         background = [self._node_controller.run()]
         if self._owns_cache:
             background.append(self.pods.run())
-        background += [one.run() for one in self._parts_of_agents()]
+        background += [recorder.run() for recorder in self._recorders]
+        if self.agents is not None:
+            background.append(self.agents.run())
         await run_beside(self._pod_controller.run(), *background)
 
     async def wait_registered(self) -> None:
@@ -220,14 +189,17 @@ class Kubelets:
         """Finish the writes under way; `run()` returns."""
         self._node_queue.close()
         self._pod_queue.close()
-        for one in self._parts_of_agents():
-            await one.stop()
+        if self.agents is not None:
+            await self.agents.stop()
+        for recorder in self._recorders:
+            await recorder.flush(timeout_s=1.0)
         await self._node_controller.stop()
         await self._pod_controller.stop()
 
-    def _parts_of_agents(self) -> list[Agents]:
-        parts = (self.agents, self._recreating, self.probing, self._reporting)
-        return [one for one in parts if one is not None]
+    def _recorder_of(self, component: str) -> EventRecorder:
+        recorder = EventRecorder(self._client, component, clock=self._clock, rng=self._rng)
+        self._recorders.append(recorder)
+        return recorder
 
     def stats(self) -> KubeletsStats:
         """How they are now."""
@@ -277,9 +249,7 @@ class Kubelets:
 
     def _wake_agents(self, node: str) -> None:
         if self.agents is not None:
-            self.agents.wake(node)
-        if self.probing is not None:
-            self.probing.wake(node)
+            self.agents.wake_node(node)
 
     def images_on(self, name: str) -> frozenset[str]:
         """Full names of the images on a node, by tag and by digest. KeyError: no such node."""
@@ -347,10 +317,8 @@ class Kubelets:
         )
         self._states[key] = state
         if state is not before:
-            if self._recreating is not None:
-                self._recreating.wake(key)
-            if self._reporting is not None:
-                self._reporting.note_started(key, pod.uid)
+            if self.agents is not None:
+                self.agents.note_containers(key, pod.uid)
             for run in state.runs:
                 if run.state is RunState.RUNNING:
                     node.images.add(full_name(run.image))

@@ -8,21 +8,32 @@ It owns nothing: a container that is stopped is a new state of its pod, from whi
 import asyncio
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from pykruise.kube.cache import Cache
-from pykruise.kube.clock import Clock
+from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.probe_checks import FAILED, SUCCEEDED, Seen
-from pykruise.kube.node_agent.recreations import OnNode
 from pykruise.sandbox.faults import failed_probe
 from pykruise.sandbox.node_status import NodeRecord
 from pykruise.sandbox.pod_life import is_ready
 from pykruise.sandbox.pod_state import PodState, Run, RunState, World, container_roles, with_stopped
 from pykruise.sandbox.pod_view import Container, PodView
 
-__all__ = ["NodeRuntime"]
+__all__ = ["NodeRuntime", "ProbeOutcome"]
 
 _LEAST_GRACE_S = 2.0
 """What a container that is stopped has at least. Rule: the node agent's."""
+
+
+class ProbeOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a probe finds."""
+
+    container_id: str
+    """Of the newest container of that name."""
+    is_running: bool
+    started_at: Instant
+    problem: str
+    """Empty: the probe succeeds."""
 
 
 class NodeRuntime:
@@ -59,38 +70,23 @@ class NodeRuntime:
             return None
         return {run.name: run for run in state.runs if run.number}
 
-    def containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
-        """What the runtime of the pod's node has; None as of `runs_of`."""
-        runs = self.runs_of(key, uid)
-        if runs is None:
-            return None
-        return {
-            name: OnNode(
-                id=run.container_id,
-                restart_count=run.number - 1,
-                is_running=run.state is RunState.RUNNING,
-                started_at=run.since,
-            )
-            for name, run in runs.items()
-        }
-
     def has_power(self, name: str) -> bool:
         """Whether there is such a node, and it has power."""
         node = self._nodes.get(name)
         return node is not None and not node.is_stopped
 
-    def seen_by(self, key: Key, uid: str, container: str, probe: str) -> Seen | None:
-        """What a probe of the container finds: it succeeds where the container runs and is ready, unless a rule says
-        that it fails."""
+    def probe(self, key: Key, uid: str, container: str, probe: str) -> ProbeOutcome | None:
+        """Probe the container: that succeeds where it runs and is ready, unless a rule says that it fails. None: no
+        such container has been started."""
         pod, state = self._pods.get(key), self._states.get(key)
         if pod is None or state is None or state.uid != uid:
             return None
         for run, (spec, _) in zip(state.runs, container_roles(pod), strict=False):
             if run.name == container and run.number:
-                return self._seen(pod, run, spec, probe)
+                return self._outcome(pod, run, spec, probe)
         return None
 
-    def _seen(self, pod: PodView, run: Run, container: Container, probe: str) -> Seen:
+    def _outcome(self, pod: PodView, run: Run, container: Container, probe: str) -> ProbeOutcome:
         now = self._clock()
         is_running = run.state is RunState.RUNNING
         problem = failed_probe(
@@ -106,12 +102,11 @@ class NodeRuntime:
             problem = f"Container({run.name}) is Non-running"
         elif problem is None and not is_ready(run, container, pod, self._world(), now):
             problem = "the container is not ready"
-        return Seen(
-            id=run.container_id,
+        return ProbeOutcome(
+            container_id=run.container_id,
             is_running=is_running,
             started_at=run.since,
-            outcome=SUCCEEDED if problem is None else FAILED,
-            message=problem or "",
+            problem=problem or "",
         )
 
     async def stop_container(self, key: Key, name: str, grace_s: float) -> None:

@@ -12,7 +12,7 @@ from typing import assert_never
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.node_agent.image_pulls import PullFailure
+from pykruise.kube.image_pulls import PullFailure
 from pykruise.sandbox.faults import Behaviour, behaviour_of
 from pykruise.sandbox.images import full_name
 from pykruise.sandbox.nodes import NodeSpec

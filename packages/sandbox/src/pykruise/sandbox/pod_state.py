@@ -25,7 +25,7 @@ from zlib import crc32
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.node_agent.image_pulls import PullFailure
+from pykruise.kube.image_pulls import PullFailure
 from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.images import ImageTable, full_name
 from pykruise.sandbox.pod_view import Container, ContainerStatus, PodView, Terminated, instant_of
@@ -90,17 +90,6 @@ class KubeletSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a node's Lease is renewed; None: there are none."""
     heartbeat_s: float = 300.0
     """How often a node's status is written although nothing changed."""
-    pulls_ahead: bool = False
-    """Whether nodes pull the images that their NodeImages ask for, as OpenKruise's daemon does."""
-    pulls_at_once: int = 0
-    """Images that a node pulls ahead at the same time; 0: no limit."""
-    recreates: bool = False
-    """Whether nodes recreate the containers that ContainerRecreateRequests name, as OpenKruise's daemon does."""
-    probes: bool = False
-    """Whether nodes make the checks that their NodePodProbes ask for, as OpenKruise's daemon does."""
-    reports_containers: bool = False
-    """Whether nodes report the containers of pods of OpenKruise's workloads in an annotation, and restart those whose
-    environment is old, as OpenKruise's daemon does."""
     workers: int = 64
     """Pods written to at the same time."""
 

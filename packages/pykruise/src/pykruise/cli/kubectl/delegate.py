@@ -3,7 +3,6 @@
 name, arguments ──▶ to_pykruise(), to_kubectl() ──▶ exit code
 """
 
-import os
 import shutil
 from collections.abc import Sequence
 
@@ -21,8 +20,9 @@ def to_pykruise(path: Sequence[str], arguments: Sequence[str], around: Surroundi
 
 def to_kubectl(path: Sequence[str], arguments: Sequence[str], around: Surroundings) -> int:
     """Becomes kubectl; 1 and a line when there is none."""
-    program = shutil.which("kubectl")
+    program = shutil.which("kubectl", path=around.environ.get("PATH"))
     if program is not None:
-        os.execv(program, [program, *path, *arguments])
+        around.become(program, [program, *path, *arguments])
+        return 0
     around.err(f"error: {' '.join(path)} is kubectl's own, and there is no kubectl in PATH\n")
     return 1

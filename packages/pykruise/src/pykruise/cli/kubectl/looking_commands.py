@@ -6,7 +6,6 @@ Pure: data for tree.py.
 from typing import Final
 
 from pykruise.cli.kubectl.command import (
-    ALL,
     EVERYWHERE,
     FILES,
     OUTPUT,
@@ -19,7 +18,7 @@ from pykruise.cli.kubectl.command import (
 )
 from pykruise.cli.kubectl.flags import Flag
 
-__all__ = ["DESCRIBE", "EXEC", "GET", "IMAGE", "WAIT"]
+__all__ = ["DESCRIBE", "EXEC", "GET", "IMAGE"]
 
 GET: Final = Command(
     name="get",
@@ -70,24 +69,6 @@ IMAGE: Final = Command(
             examples=("image status pull-nginx",),
         ),
     ),
-)
-
-WAIT: Final = Command(
-    name="wait",
-    short="Wait for a condition of objects",
-    usage=f"{TYPES} --for=condition=NAME|delete|create|jsonpath={{…}}=VALUE",
-    group="Look",
-    run="waiting:wait",
-    flags=(
-        *FILES,
-        *OUTPUT,
-        SELECTOR,
-        ALL,
-        EVERYWHERE,
-        text("for", "What is waited for."),
-        Flag(name="timeout", type="seconds", default="30s", help="How long."),
-    ),
-    examples=("wait clone/web --for=condition=Progressing=true",),
 )
 
 EXEC: Final = Command(

@@ -5,6 +5,7 @@ Call, Surroundings ──▶ Session ──▶ client(), mapper(), objects(…) 
 Connects when it is first asked to: a command that only reads a file needs no cluster.
 """
 
+import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -13,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.discovery import Mapper, read_served
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import Call
@@ -22,7 +24,7 @@ from pykruise.kube.config import Overrides
 from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
-__all__ = ["Reached", "Session", "Surroundings", "connect"]
+__all__ = ["Reached", "Session", "Surroundings", "connect", "global_arguments"]
 
 
 class Reached(Protocol):
@@ -51,6 +53,24 @@ async def connect(call: Call) -> Reached:
     )
     timeout_s = call.seconds("request-timeout") or 30.0
     return _Reached(HttpTransport(connection, timeout_s=timeout_s), connection.namespace)
+
+
+def global_arguments(call: Call) -> list[str]:
+    """The global flags of a command line, as arguments for kubectl; without the namespace."""
+    arguments = []
+    for flag in GLOBAL:
+        if flag.name not in call.given or flag.name == "namespace":
+            continue
+        value = call.values[flag.name]
+        values = value if isinstance(value, tuple) else (value,)
+        arguments += [f"--{flag.name}={_as_text(item)}" for item in values]
+    return arguments
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}s" if isinstance(value, float) else str(value)
 
 
 TRACED_FROM = 6
@@ -91,6 +111,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     connect: Callable[[Call], Awaitable[Reached]] = connect
     environ: Mapping[str, str] = {}
     clock: Clock = system_clock
+    become: Callable[[str, list[str]], object] = os.execv
+    """Replaces this process by another program; does not return."""
     is_terminal: bool = False
     """Whether a person looks at `out`: colours, and lists that are drawn anew."""
     program: str = "kubectl kruise"

@@ -20,7 +20,7 @@ from pykruise.cli.kubectl.changing_commands import (
 )
 from pykruise.cli.kubectl.command import GLOBAL, HELP, Command, switch, text
 from pykruise.cli.kubectl.flags import Flag
-from pykruise.cli.kubectl.looking_commands import DESCRIBE, EXEC, GET, IMAGE, WAIT
+from pykruise.cli.kubectl.looking_commands import DESCRIBE, EXEC, GET, IMAGE
 
 __all__ = ["ROOT", "all_commands", "flags_of", "lookup"]
 
@@ -55,7 +55,6 @@ ROOT: Final = Command(
         GET,
         DESCRIBE,
         IMAGE,
-        WAIT,
         EXEC,
         _own("explain", "Say what a rollout waits for, and what helps"),
         _own("plan", "Say what applying a change would do"),
@@ -72,6 +71,7 @@ ROOT: Final = Command(
                 "edit",
                 "delete",
                 "logs",
+                "wait",
                 "label",
                 "annotate",
                 "kustomize",

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.api import (
     ApiObject,
     Condition,
@@ -21,7 +22,6 @@ from pykruise.kube.api import (
     Typed,
 )
 from pykruise.kube.crds import integer, schema
-from pykruise.kube.node_agent.recreations import REQUESTS
 
 __all__ = [
     "CONTAINER_RECREATE_REQUESTS",

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.agent.rules.pull_secrets import SOURCE_KEY
 from pykruise.kube.documents import LAST_APPLIED, Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.pull_secrets import SOURCE_KEY
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import SECRETS
 from pykruise.plans.views import SECRET_VIEWS

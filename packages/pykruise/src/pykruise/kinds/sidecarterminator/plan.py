@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kinds.sidecarterminator.groups import (
     groups_of,
     is_completed,
@@ -22,7 +23,6 @@ from pykruise.kinds.sidecarterminator.groups import (
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.recreations import REQUESTS
 from pykruise.kube.owners import owner_reference
 from pykruise.plans.phases import pod_patch
 from pykruise.plans.purposes import Purpose

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pykruise.kube.node_agent import environment
-from pykruise.kube.node_agent.container_metadata import container_hash
+from pykruise.agent.rules import environment
+from pykruise.agent.rules.container_metadata import container_hash
 from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION, UpdatablePod

@@ -8,23 +8,13 @@ API server serves no NodeImages, nothing is done.
 """
 
 import math
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import ConflictError, KubeError
-from pykruise.kube.ids import Key
-from pykruise.kube.image_references import ImageName
-from pykruise.kube.node_agent.image_pulls import (
+from pykruise.agent.rules.image_pulls import (
     NODE_IMAGES,
     Attempt,
     NodeImageView,
     Pull,
-    Pulled,
-    PullFailure,
     SecretName,
     StatusPace,
     Wanted,
@@ -34,15 +24,22 @@ from pykruise.kube.node_agent.image_pulls import (
     project_node_image,
     report_of,
 )
-from pykruise.kube.node_agent.pull_secrets import usable_credentials
+from pykruise.agent.rules.pull_secrets import usable_credentials
+from pykruise.agent.simulated.part import AgentPart
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import ConflictError, KubeError
+from pykruise.kube.ids import Key
+from pykruise.kube.image_pulls import Pulled, PullFailure
+from pykruise.kube.image_references import ImageName
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.registry_credentials import Credential, matching_credentials
 from pykruise.kube.resources import SECRETS
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.agents import Agents
 from pykruise.sandbox.faults import pull_of
 from pykruise.sandbox.images import full_name
-from pykruise.sandbox.pod_state import World
+from pykruise.sandbox.node_agents import NodeAccess
 
 __all__ = ["ImageAgents"]
 
@@ -50,27 +47,17 @@ __all__ = ["ImageAgents"]
 CONFLICT_S = 0.05
 
 
-class ImageAgents(Agents):
+class ImageAgents(AgentPart):
     """The agents of all simulated nodes.
 
-    `images_of`: the images on a node, None when there is no such node or it is without power. `world`: how long
-    pulls take, and what goes wrong. `most_at_once`: images that one node pulls at the same time; 0: no limit.
+    `most_at_once`: images that one node pulls at the same time; 0: no limit.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        images_of: Callable[[str], set[str] | None],
-        world: Callable[[], World],
-        clock: Clock,
-        rng: random.Random,
-        recorder: EventRecorder | None = None,
-        most_at_once: int = 0,
-    ) -> None:
+    def __init__(self, access: NodeAccess, *, recorder: EventRecorder, most_at_once: int = 0) -> None:
+        client, clock, rng = access.client, access.clock, access.rng
         self._client = client
-        self._images_of = images_of
-        self._world = world
+        self._images_of = access.runtime.images_of
+        self._world = access.world
         self._recorder = recorder
         self._most = most_at_once
         self.node_images = Cache(client, NODE_IMAGES, project=project_node_image, clock=clock, rng=rng)
@@ -81,14 +68,14 @@ class ImageAgents(Agents):
         self.status_writes = 0
         super().__init__("image agents", self.node_images, workers=64, clock=clock, rng=rng)
 
-    def wake(self, node: str) -> None:
-        """Something about the node is not as it was."""
-        self._queue.add(Key("", node))
+    def wake_node(self, name: str) -> None:
+        """See `AgentPart`."""
+        self._queue.add(Key("", name))
 
     def wake_all(self) -> None:
-        """Something about all of them is not as it was."""
+        """See `AgentPart`."""
         for view in self.node_images.values():
-            self.wake(view.name)
+            self.wake_node(view.name)
 
     def _on_change(self, change: Change[NodeImageView]) -> None:
         if change.new is None:
@@ -184,8 +171,6 @@ class ImageAgents(Agents):
         self, view: NodeImageView, before: Mapping[ImageName, Pull], after: Mapping[ImageName, Pull]
     ) -> None:
         """An event for each image that was pulled, or could not be."""
-        if self._recorder is None:
-            return
         for event in events_of(view, before, after):
             self._recorder.record(
                 event.resource,

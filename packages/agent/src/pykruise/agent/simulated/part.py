@@ -16,11 +16,11 @@ from pykruise.kube.ids import Key
 from pykruise.kube.queue import WorkQueue
 from pykruise.sandbox.running import run_beside
 
-__all__ = ["Agents"]
+__all__ = ["AgentPart"]
 
 
-class Agents(ABC):
-    """One part of the agents of all simulated nodes. Component: `run()` until `stop()`."""
+class AgentPart(ABC):
+    """One task of the agents of all simulated nodes. Component: `run()` until `stop()`."""
 
     def __init__(
         self, name: str, cache: Cache[Any], *, clock: Clock, rng: random.Random, workers: int = 32
@@ -40,6 +40,18 @@ class Agents(ABC):
         """Finish the writes under way; `run()` returns."""
         self._queue.close()
         await self._controller.stop()
+
+    def wake_node(self, name: str) -> None:
+        """The node is new, or has power again. Parts whose keys are nodes look at it."""
+        return
+
+    def wake_all(self) -> None:
+        """What fails on purpose is another."""
+        return
+
+    def note_containers(self, key: Key, uid: str) -> None:
+        """Containers of the pod have been started or have ended."""
+        return
 
     @abstractmethod
     async def _sync(self, key: Key) -> float | None:

@@ -6,16 +6,13 @@ What a check finds is decided by probes.py and by the kubelets; here are only wa
 serves no NodePodProbes, nothing is done.
 """
 
-import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.probe_checks import (
+from pykruise.agent.rules.probe_checks import (
+    FAILED,
     NODE_POD_PROBES,
+    SUCCEEDED,
     Check,
     CheckKey,
     NodeProbes,
@@ -28,36 +25,26 @@ from pykruise.kube.node_agent.probe_checks import (
     rules_of,
     status_of,
 )
+from pykruise.agent.simulated.part import AgentPart
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.clock import Instant
+from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import PODS
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.agents import Agents
+from pykruise.sandbox.node_agents import NodeAccess
+from pykruise.sandbox.node_runtime import ProbeOutcome
 
-__all__ = ["ProbeAgents", "SeenBy"]
-
-SeenBy = Callable[[Key, str, str, str], Seen | None]
-"""Pod, its uid, container and probe to what the probe finds now; None: no such container has been started."""
+__all__ = ["ProbeAgents"]
 
 
-class ProbeAgents(Agents):
-    """The agents of all simulated nodes.
+class ProbeAgents(AgentPart):
+    """The agents of all simulated nodes."""
 
-    `has_power`: whether there is such a node, and it works. `seen_by`: what a probe finds.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        *,
-        has_power: Callable[[str], bool],
-        seen_by: SeenBy,
-        clock: Clock,
-        rng: random.Random,
-        recorder: EventRecorder | None = None,
-    ) -> None:
-        self._has_power = has_power
-        self._seen_by = seen_by
+    def __init__(self, access: NodeAccess, *, recorder: EventRecorder) -> None:
+        client, clock, rng = access.client, access.clock, access.rng
+        self._runtime = access.runtime
         self._recorder = recorder
         self.node_probes = Cache(client, NODE_POD_PROBES, project=project_node_probes, clock=clock, rng=rng)
         self.node_probes.subscribe(self._on_change)
@@ -66,9 +53,9 @@ class ProbeAgents(Agents):
         self.status_writes = 0
         super().__init__("probe agents", self.node_probes, clock=clock, rng=rng)
 
-    def wake(self, node: str) -> None:
-        """Something about the node is not as it was."""
-        self._queue.add(Key("", node))
+    def wake_node(self, name: str) -> None:
+        """See `AgentPart`."""
+        self._queue.add(Key("", name))
 
     def _on_change(self, change: Change[NodeProbes]) -> None:
         if change.new is None:
@@ -78,7 +65,7 @@ class ProbeAgents(Agents):
     async def _sync(self, key: Key) -> float | None:
         """Make the checks that are due. Returns in how many seconds the next one is."""
         view = self.node_probes.get(key)
-        if view is None or not self._has_power(key.name):
+        if view is None or not self._runtime.has_power(key.name):
             return None
         now = self._clock()
         before = self._checks.get(view.name, {})
@@ -86,9 +73,9 @@ class ProbeAgents(Agents):
         next_at: list[Instant] = []
         for pod, probe in checks_in(view.spec):
             name = pod["uid"], probe["name"]
-            seen = self._seen_by(
-                Key(pod["namespace"], pod["name"]), pod["uid"], probe["containerName"], probe["name"]
-            )
+            key_of_pod = Key(pod["namespace"], pod["name"])
+            found = self._runtime.probe(key_of_pod, pod["uid"], probe["containerName"], probe["name"])
+            seen = None if found is None else _seen(found)
             rules = rules_of(probe)
             checks[name] = advance_check(rules, before.get(name), seen, now)
             next_at.append(due_at(rules, checks[name]))
@@ -109,8 +96,6 @@ class ProbeAgents(Agents):
         self, view: NodeProbes, before: Mapping[CheckKey, Check], after: Mapping[CheckKey, Check]
     ) -> None:
         """An event on the pod for each outcome that is another one."""
-        if self._recorder is None:
-            return
         for event in events_of(view.spec, before, after):
             self._recorder.record(
                 PODS,
@@ -120,3 +105,13 @@ class ProbeAgents(Agents):
                 reason=event.reason,
                 message=event.message,
             )
+
+
+def _seen(found: ProbeOutcome) -> Seen:
+    return Seen(
+        id=found.container_id,
+        is_running=found.is_running,
+        started_at=found.started_at,
+        outcome=FAILED if found.problem else SUCCEEDED,
+        message=found.problem,
+    )

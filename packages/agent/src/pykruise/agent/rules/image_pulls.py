@@ -16,6 +16,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.excerpts import fitting_status
+from pykruise.kube.image_pulls import Pulled, PullFailure
 from pykruise.kube.image_references import ImageName
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import Resource
@@ -26,8 +27,6 @@ __all__ = [
     "NodeImageView",
     "Pull",
     "PullEvent",
-    "PullFailure",
-    "Pulled",
     "Report",
     "Sandbox",
     "SecretName",
@@ -217,21 +216,6 @@ def open_images(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> set[str
         if view.ended.get(image) != wanted.version
         and not ((pull := pulls.get(image)) and pull.version == wanted.version and pull.completed_at)
     }
-
-
-class Pulled(msgspec.Struct, frozen=True):
-    """The image is on the node."""
-
-    image_id: str
-    """As runtimes report it: `docker.io/library/nginx@sha256:<64 hex digits>`."""
-
-
-class PullFailure(msgspec.Struct, frozen=True):
-    """The image cannot be had: `reason` is what a container waits with at first."""
-
-    reason: str
-    """`ErrImagePull` (tried again with backoff) or `InvalidImageName` (never tried)."""
-    message: str
 
 
 class Attempt(msgspec.Struct, frozen=True):

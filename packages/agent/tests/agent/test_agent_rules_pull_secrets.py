@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.node_agent.image_pulls import Wanted
-from pykruise.kube.node_agent.pull_secrets import SOURCE_KEY, may_use, namespace_served
+from pykruise.agent.rules.image_pulls import Wanted
+from pykruise.agent.rules.pull_secrets import SOURCE_KEY, may_use, namespace_served
 from support.sources import SOURCES
 
 

@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.clock import format_time, parse_time
-from pykruise.kube.node_agent.recreations import (
+from pykruise.agent.rules.recreations import (
     OnNode,
     advance,
     after_failed_stop,
     grace_left_s,
     order_of,
 )
+from pykruise.kube.clock import format_time, parse_time
 
 NOW = parse_time("2026-05-01T12:00:00Z")
 

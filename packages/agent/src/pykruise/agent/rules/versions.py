@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from pykruise.agent.rules.image_pulls import NODE_IMAGES
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.conversion import Conversion, annotate, drop, each, section
 from pykruise.kube.documents import Document, same
-from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
-from pykruise.kube.node_agent.recreations import REQUESTS
 from pykruise.kube.stored_versions import StoredVersionTransport
 from pykruise.kube.transport import Transport
 

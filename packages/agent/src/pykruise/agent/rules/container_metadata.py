@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
+from pykruise.agent.rules.environment import EnvSource, env_sources, environment_hash
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.go_text import go_json
 from pykruise.kube.hashing import bytes_hash
-from pykruise.kube.node_agent.environment import EnvSource, env_sources, environment_hash
 
 __all__ = [
     "ANNOTATION",

@@ -9,9 +9,9 @@ events. Which node's objects it may touch RBAC cannot say; a ValidatingAdmission
 from collections.abc import Sequence
 from typing import Final
 
-from pykruise.kube.node_agent.image_pulls import NODE_IMAGES
-from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
-from pykruise.kube.node_agent.recreations import REQUESTS
+from pykruise.agent.rules.image_pulls import NODE_IMAGES
+from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.rbac import Right, on
 from pykruise.kube.resources import EVENTS, PODS, SECRETS
 

@@ -6,16 +6,10 @@ ContainerRecreateRequests (watched) ──▶ queue, by pod ──▶ _sync: rec
 Of a pod's requests one is carried out at a time. Where the API server serves no such requests, nothing is done.
 """
 
-import random
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.documents import get_path
-from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.recreations import (
+from pykruise.agent.rules.recreations import (
     REQUESTS,
     OnNode,
     Request,
@@ -27,32 +21,27 @@ from pykruise.kube.node_agent.recreations import (
     project_request,
     stop_grace_s,
 )
+from pykruise.agent.simulated.part import AgentPart
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import get_path
+from pykruise.kube.ids import Key
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.agents import Agents
+from pykruise.sandbox.node_agents import NodeAccess
+from pykruise.sandbox.pod_state import RunState
 
 __all__ = ["RecreateAgents"]
 
 _BY_POD: Final = "pod"
 
 
-class RecreateAgents(Agents):
-    """The agents of all simulated nodes.
+class RecreateAgents(AgentPart):
+    """The agents of all simulated nodes."""
 
-    `containers_of`: the containers of a pod with this uid on its node, by name; None where no agent of a node with
-    power has such a pod. `stop_container`: stops one of them, within these seconds.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        *,
-        containers_of: Callable[[Key, str], Mapping[str, OnNode] | None],
-        stop_container: Callable[[Key, str, float], Awaitable[None]],
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self._containers_of = containers_of
-        self._stop_container = stop_container
+    def __init__(self, access: NodeAccess) -> None:
+        client, clock, rng = access.client, access.clock, access.rng
+        self._runs_of = access.runtime.runs_of
+        self._stop_container = access.runtime.stop_container
         indexes: dict[str, Callable[[Request], tuple[Hashable, ...]]] = {_BY_POD: lambda one: (one.pod,)}
         self._requests = Cache(
             client, REQUESTS, project=project_request, indexes=indexes, clock=clock, rng=rng
@@ -61,10 +50,25 @@ class RecreateAgents(Agents):
         self._writer = Writer(client, {REQUESTS: self._requests})
         super().__init__("recreate agents", self._requests, clock=clock, rng=rng)
 
-    def wake(self, pod: Key) -> None:
-        """Something about the pod's containers is not as it was."""
-        if self._requests.by_index(_BY_POD, pod):
-            self._queue.add(pod)
+    def note_containers(self, key: Key, uid: str) -> None:
+        """See `AgentPart`."""
+        if self._requests.by_index(_BY_POD, key):
+            self._queue.add(key)
+
+    def _containers_of(self, key: Key, uid: str) -> Mapping[str, OnNode] | None:
+        """Containers of a pod with this uid on its node, by name; None where no node with power has such a pod."""
+        runs = self._runs_of(key, uid)
+        if runs is None:
+            return None
+        return {
+            name: OnNode(
+                id=run.container_id,
+                restart_count=run.number - 1,
+                is_running=run.state is RunState.RUNNING,
+                started_at=run.since,
+            )
+            for name, run in runs.items()
+        }
 
     def _on_change(self, change: Change[Request]) -> None:
         for one in (change.old, change.new):

@@ -13,8 +13,8 @@ Pure; every reader of pull secrets on nodes, real or simulated, asks here.
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pykruise.agent.rules.image_pulls import Wanted
 from pykruise.kube.documents import annotations_of, get_path
-from pykruise.kube.node_agent.image_pulls import Wanted
 from pykruise.kube.registry_credentials import Credential, credentials_in_secret
 
 __all__ = ["SOURCE_KEY", "may_use", "namespace_served", "usable_credentials"]

@@ -7,15 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.documents import encode
-from pykruise.kube.image_references import ImageName
-from pykruise.kube.node_agent.image_pulls import (
+from pykruise.agent.rules.image_pulls import (
     Attempt,
     NodeImageView,
     Pull,
-    Pulled,
-    PullFailure,
     Report,
     StatusPace,
     Wanted,
@@ -25,6 +20,10 @@ from pykruise.kube.node_agent.image_pulls import (
     report_of,
     status_of,
 )
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import encode
+from pykruise.kube.image_pulls import Pulled, PullFailure
+from pykruise.kube.image_references import ImageName
 from pykruise.sandbox.faults import Rule, pull_of
 from pykruise.sandbox.images import ImageTable
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.clock import format_time
-from pykruise.kube.node_agent.probe_checks import (
+from pykruise.agent.rules.probe_checks import (
     FAILED,
     SUCCEEDED,
     UNKNOWN,
@@ -16,6 +15,7 @@ from pykruise.kube.node_agent.probe_checks import (
     rules_of,
     status_of,
 )
+from pykruise.kube.clock import format_time
 from pykruise.sandbox.faults import Rule, failed_probe
 from pykruise.sandbox.pod_decoding import PodProjector
 

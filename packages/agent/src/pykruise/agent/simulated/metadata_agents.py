@@ -4,18 +4,11 @@ environment is not the pod's any more.
 pods (watched) ──▶ queue ──▶ _sync: the containers on the node ──▶ PATCH pods/status: the annotation
                                  └── within an update in place, another environment ──▶ a container is stopped
 
-What is reported, and which containers have to be started again, is decided by kube/node_agent/container_metadata.py.
+What is reported, and which containers have to be started again, is decided by agent/rules/container_metadata.py.
 A container's environment is that of the labels and annotations that its pod had when it was first seen.
 """
 
-import random
-from collections.abc import Awaitable, Callable, Mapping
-
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.clock import Clock
-from pykruise.kube.ids import Key
-from pykruise.kube.node_agent.container_metadata import (
+from pykruise.agent.rules.container_metadata import (
     NodePod,
     Reported,
     container_hash,
@@ -24,10 +17,13 @@ from pykruise.kube.node_agent.container_metadata import (
     report_patch,
     stale_containers,
 )
+from pykruise.agent.simulated.part import AgentPart
+from pykruise.kube.cache import Cache, Change
+from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.kube.writer import Writer
-from pykruise.sandbox.agents import Agents
+from pykruise.sandbox.node_agents import NodeAccess
 from pykruise.sandbox.pod_state import Run, RunState
 
 __all__ = ["MetadataAgents"]
@@ -37,24 +33,13 @@ GATHER_S = 0.1
 STOP_GRACE_S = 30.0
 
 
-class MetadataAgents(Agents):
-    """The agents of all simulated nodes.
+class MetadataAgents(AgentPart):
+    """The agents of all simulated nodes."""
 
-    `runs_of`: the containers of a pod with this uid on its node; None where no agent of a node with power has such a
-    pod. `stop_container`: stops one of them, within these seconds.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        *,
-        runs_of: Callable[[Key, str], Mapping[str, Run] | None],
-        stop_container: Callable[[Key, str, float], Awaitable[None]],
-        clock: Clock,
-        rng: random.Random,
-    ) -> None:
-        self._runs_of = runs_of
-        self._stop_container = stop_container
+    def __init__(self, access: NodeAccess) -> None:
+        client, clock, rng = access.client, access.clock, access.rng
+        self._runs_of = access.runtime.runs_of
+        self._stop_container = access.runtime.stop_container
         self._pods = Cache(client, PODS, project=project_pod, clock=clock, rng=rng)
         self._pods.subscribe(self._on_change)
         self._writer = Writer(client, {PODS: self._pods})
@@ -62,8 +47,8 @@ class MetadataAgents(Agents):
         """Hashes of the environments that containers were started with, by their ids."""
         super().__init__("metadata agents", self._pods, clock=clock, rng=rng)
 
-    def note_started(self, key: Key, uid: str) -> None:
-        """Containers of the pod have been started: they have the environment that it gives them now."""
+    def note_containers(self, key: Key, uid: str) -> None:
+        """Containers that have been started have the environment that the pod gives them now."""
         pod, runs = self._pods.get(key), self._runs_of(key, uid)
         if pod is not None and pod.is_ours and pod.uid == uid:
             known = self._started.get(key, {})

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.documents import encode
-from pykruise.kube.node_agent.container_metadata import (
+from pykruise.agent.rules.container_metadata import (
     ANNOTATION,
     NodePod,
     Reported,
@@ -15,7 +14,8 @@ from pykruise.kube.node_agent.container_metadata import (
     report,
     stale_containers,
 )
-from pykruise.kube.node_agent.environment import EnvSource, env_source, env_sources, environment_hash
+from pykruise.agent.rules.environment import EnvSource, env_source, env_sources, environment_hash
+from pykruise.kube.documents import encode
 
 OURS = [{"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "name": "web", "controller": True}]
 FED = [{"name": "LEVEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['level']"}}}]

@@ -1,0 +1,103 @@
+"""The node agent on simulated nodes: the same rules as on real ones, over the sandbox's runtime.
+
+simulated_agents(pulls_ahead=True, …) ──▶ ClusterSettings.agents ──▶ a part for each task, all nodes in it
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from pykruise.agent.rules.versions import in_stored_versions
+from pykruise.agent.simulated.image_agents import ImageAgents
+from pykruise.agent.simulated.metadata_agents import MetadataAgents
+from pykruise.agent.simulated.part import AgentPart
+from pykruise.agent.simulated.probe_agents import ProbeAgents
+from pykruise.agent.simulated.recreate_agents import RecreateAgents
+from pykruise.kube.ids import Key
+from pykruise.sandbox.node_agents import MakeAgents, NodeAccess
+from pykruise.sandbox.running import run_beside
+
+__all__ = ["ALL_TASKS", "AgentTasks", "SimulatedAgents", "simulated_agents"]
+
+PULLER: Final = "kruise-daemon-imagepuller"
+PROBER: Final = "kruise-daemon-podprobe"
+"""In whose name events are recorded, as OpenKruise's daemon does."""
+
+
+class AgentTasks(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tasks of the node agent are done."""
+
+    pulls_ahead: bool = False
+    """Pull the images that NodeImages ask for."""
+    pulls_at_once: int = 0
+    """Images that a node pulls ahead at the same time; 0: no limit."""
+    recreates: bool = False
+    """Recreate the containers that ContainerRecreateRequests name."""
+    probes: bool = False
+    """Make the checks that NodePodProbes ask for."""
+    reports_containers: bool = False
+    """Report the containers of pods of OpenKruise's workloads in an annotation, and restart those whose environment is
+    old."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.pulls_ahead or self.recreates or self.probes or self.reports_containers)
+
+
+ALL_TASKS: Final = AgentTasks(pulls_ahead=True, recreates=True, probes=True, reports_containers=True)
+
+
+def simulated_agents(tasks: AgentTasks = ALL_TASKS) -> MakeAgents | None:
+    """What `ClusterSettings.agents` wants; None: there is nothing to do."""
+    return None if tasks.is_idle else partial(SimulatedAgents, tasks)
+
+
+class SimulatedAgents:
+    """The agents of all nodes of a sandbox. Component: `run()` until `stop()`."""
+
+    def __init__(self, tasks: AgentTasks, access: NodeAccess) -> None:
+        client = access.client.over(in_stored_versions(access.client.transport))
+        access = msgspec.structs.replace(access, client=client)
+        self.images = (
+            ImageAgents(access, recorder=access.recorder(PULLER), most_at_once=tasks.pulls_at_once)
+            if tasks.pulls_ahead
+            else None
+        )
+        self.recreations = RecreateAgents(access) if tasks.recreates else None
+        self.probes = ProbeAgents(access, recorder=access.recorder(PROBER)) if tasks.probes else None
+        self.reports = MetadataAgents(access) if tasks.reports_containers else None
+
+    @property
+    def parts(self) -> list[AgentPart]:
+        """Those that have something to do."""
+        parts = (self.images, self.recreations, self.probes, self.reports)
+        return [part for part in parts if part is not None]
+
+    async def run(self) -> None:
+        """Work until `stop()` or until cancelled."""
+        first, *others = (part.run() for part in self.parts)
+        await run_beside(first, *others)
+
+    async def stop(self) -> None:
+        """Finish the writes under way; `run()` returns."""
+        for part in self.parts:
+            await part.stop()
+
+    def wake_node(self, name: str) -> None:
+        """See `NodeAgents`."""
+        self._each(lambda part: part.wake_node(name))
+
+    def wake_all(self) -> None:
+        """See `NodeAgents`."""
+        self._each(lambda part: part.wake_all())
+
+    def note_containers(self, key: Key, uid: str) -> None:
+        """See `NodeAgents`."""
+        self._each(lambda part: part.note_containers(key, uid))
+
+    def _each(self, do: Callable[[AgentPart], None]) -> None:
+        for part in self.parts:
+            do(part)

@@ -1,0 +1,100 @@
+"""`kubectl kruise exec` chooses the pod and the container; kubectl runs the command."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from support.kruise import Kruise, Said
+from support.scenario import Stage, cloneset
+
+pytestmark = pytest.mark.virtual_time("only the choice of a pod is looked at, not what runs in it")
+
+
+class Shell:
+    """Runs commands beside a kubectl that is only noted."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        self._kruise = Kruise(stage)
+        self._folder = folder
+        self.program = str(folder / "kubectl")
+        self.became: list[str] = []
+
+    def install_kubectl(self) -> None:
+        program = Path(self.program)
+        program.touch()
+        program.chmod(stat.S_IRWXU)
+
+    def remove_kubectl(self) -> None:
+        Path(self.program).unlink()
+
+    async def run(self, *words: str) -> Said:
+        self.became = []
+
+        def become(_program: str, argv: list[str]) -> None:
+            self.became = argv
+
+        return await self._kruise.run(*words, environ={"PATH": str(self._folder)}, become=become)
+
+
+@pytest.fixture
+async def shell(stage: Stage, tmp_path: Path) -> Shell:
+    """Beside a CloneSet with one pod of two containers."""
+    await stage.start_manager()
+    containers = [{"name": name, "image": "nginx:1"} for name in ("main", "agent")]
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": containers}}
+    await stage.create(cloneset(replicas=1, template=template))
+    await stage.settled("web", replicas=1)
+    shell = Shell(stage, tmp_path)
+    shell.install_kubectl()
+    return shell
+
+
+async def test_kubectl_gets_the_pod_the_container_and_the_global_flags(stage: Stage, shell: Shell) -> None:
+    # given
+    (pod,) = await stage.pods()
+    flags = ("--context", "prod", "--as-group=a", "--as-group=b", "--request-timeout=1m")
+    # when
+    said = await shell.run("exec", *flags, "clone/web", "-c", "agent", "-it", "--", "sh", "-c", "exit 3")
+    # then
+    assert (said.code, said.err) == (0, "")
+    assert shell.became == [
+        *(shell.program, "exec", "--as-group=a", "--as-group=b", "--context=prod"),
+        *("--request-timeout=60s", "--stdin", "--tty"),
+        *("--namespace", stage.namespace, pod.name, "--container", "agent", "--", "sh", "-c", "exit 3"),
+    ]
+
+
+async def test_the_form_without_dashes_works_and_is_noted(stage: Stage, shell: Shell) -> None:
+    # given
+    (pod,) = await stage.pods()
+    # when
+    said = await shell.run("exec", pod.name, "ls")
+    # then
+    assert "is DEPRECATED" in said.err
+    assert 'Defaulted container "main" out of: main, agent' in said.err
+    assert shell.became[-4:] == ["--container", "main", "--", "ls"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("exec", "clone/web"), "you must specify at least one command for the container"),
+        (("exec", "--", "ls"), "pod, type/name or --filename must be specified"),
+        (("exec", "clone/web", "-c", "nope", "--", "ls"), "container nope not found in pod"),
+    ],
+)
+async def test_what_cannot_be_run_is_one_line(shell: Shell, words: tuple[str, ...], expected: str) -> None:
+    said = await shell.run(*words)
+    assert (said.code, shell.became) == (1, [])
+    assert expected in said.err
+
+
+async def test_without_kubectl_the_command_says_so(shell: Shell) -> None:
+    # given
+    shell.remove_kubectl()
+    # when
+    said = await shell.run("exec", "clone/web", "--", "ls")
+    # then
+    assert said.code == 1
+    assert "there is no kubectl in PATH" in said.err
