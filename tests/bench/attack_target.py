@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kube.client import Client
-from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import Resource
 
 __all__ = [

@@ -20,7 +20,7 @@ import msgspec
 
 from bench.attack_target import NODE
 from pykruise.dashboard.guard import OWN_HEADER
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.resources import NAMESPACES
 from support.dashboard_process import Hand, serving
 from support.webhooks import LOOPBACK, free_port

@@ -11,7 +11,7 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.pods.keys import SPECIFIED_DELETE_LABEL
+from pykruise.pods.view.keys import SPECIFIED_DELETE_LABEL
 from pykruise.runtime.churn import FREE_TURNS
 from support.restless_objects import STORED
 

@@ -28,11 +28,11 @@ import msgspec
 import orjson
 import uvloop
 
-from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.client.transport import Request
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.errors import AlreadyExistsError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.kube.transport import Request
 from pykruise.plans.in_place import begun_at_once
 
 if TYPE_CHECKING:

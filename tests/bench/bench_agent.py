@@ -20,7 +20,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 from pykruise.agent.rules.container_metadata import ANNOTATION  # noqa: E402
 from pykruise.agent.rules.probe_checks import NODE_POD_PROBES  # noqa: E402
 from pykruise.kinds import crds  # noqa: E402
-from pykruise.kube.client import Client  # noqa: E402
+from pykruise.kube.client.client import Client  # noqa: E402
 from pykruise.kube.clock import system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402

@@ -45,11 +45,11 @@ from bench.attacks import ASIDE, AT_AGENT, AT_DASHBOARD, ATTACKS, stored
 from bench.bench_admission import pod
 from bench.large import LoneManager
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
-from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import LEASES, NAMESPACES, PODS, SECRETS
 from support.control_plane import MANAGER_NAMESPACE
 from support.reviews import posted, read, request

@@ -17,10 +17,10 @@ import msgspec
 import orjson
 import uvloop
 
-from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.resources import PODS
-from pykruise.kube.transport import Request, Response
 
 
 class PodItem(msgspec.Struct, frozen=True, gc=False):

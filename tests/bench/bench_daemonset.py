@@ -32,18 +32,18 @@ from pykruise.kinds.daemonset.node_state import NodeState, examine  # noqa: E402
 from pykruise.kinds.daemonset.plan import plan_daemonset  # noqa: E402
 from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, Settings, Snapshot, snapshot  # noqa: E402
 from pykruise.kinds.daemonset.types import DAEMON_SETS  # noqa: E402
-from pykruise.kube.client import Client  # noqa: E402
+from pykruise.kube.client.client import Client  # noqa: E402
+from pykruise.kube.client.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.clock import system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
-from pykruise.kube.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node  # noqa: E402
 from pykruise.runtime.read import Memories, Read  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
-from pykruise.sandbox.nodes import NodeSpec  # noqa: E402
-from pykruise.sandbox.pod_state import KubeletSettings  # noqa: E402
+from pykruise.sandbox.nodes.pod_state import KubeletSettings  # noqa: E402
+from pykruise.sandbox.nodes.specs import NodeSpec  # noqa: E402
 from simulation.mutating import mutated  # noqa: E402
 from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, revision, updatable  # noqa: E402
 from support.snapshots import OnPaper, read_of, taken  # noqa: E402

@@ -15,7 +15,7 @@ from typing import Any
 
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES
 from pykruise.testing.http import HttpSandbox

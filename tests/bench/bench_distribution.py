@@ -27,10 +27,10 @@ from pykruise.admission.settings import admission_settings  # noqa: E402
 from pykruise.kinds import conversions, crds  # noqa: E402
 from pykruise.kinds.gates import Gates  # noqa: E402
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS  # noqa: E402
-from pykruise.kube.client import Client  # noqa: E402
+from pykruise.kube.client.client import Client  # noqa: E402
+from pykruise.kube.client.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.clock import system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
-from pykruise.kube.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402

@@ -28,19 +28,19 @@ from pykruise.agent.simulated.image_agents import ImageAgents  # noqa: E402
 from pykruise.kinds import conversions, crds  # noqa: E402
 from pykruise.kinds.gates import Gates  # noqa: E402
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS  # noqa: E402
-from pykruise.kube.client import Client  # noqa: E402
+from pykruise.kube.client.client import Client  # noqa: E402
+from pykruise.kube.client.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.clock import system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
 from pykruise.kube.errors import NotFoundError  # noqa: E402
-from pykruise.kube.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.patches.types import PatchType  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
 from pykruise.manager.settings import Settings  # noqa: E402
-from pykruise.pods.node_images import NODE_IMAGES  # noqa: E402
+from pykruise.pods.images.node_images import NODE_IMAGES  # noqa: E402
 from pykruise.sandbox.apiserver import ConversionFunctions  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
-from pykruise.sandbox.pod_state import KubeletSettings  # noqa: E402
+from pykruise.sandbox.nodes.pod_state import KubeletSettings  # noqa: E402
 
 NAME = "ahead"
 GATES = Gates.of(ImagePullJobGate=True)

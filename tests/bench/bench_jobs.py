@@ -24,15 +24,15 @@ from pykruise.cli.insight.playing.by_clock import ClockPlay, play_clock  # noqa:
 from pykruise.kinds import conversions, crds  # noqa: E402
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB  # noqa: E402
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS  # noqa: E402
-from pykruise.kube.client import Client  # noqa: E402
+from pykruise.kube.client.client import Client  # noqa: E402
+from pykruise.kube.client.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.clock import format_time, parse_time, system_clock  # noqa: E402
 from pykruise.kube.documents import decode  # noqa: E402
-from pykruise.kube.metered import MeteredTransport  # noqa: E402
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS  # noqa: E402
 from pykruise.manager.manager import Manager  # noqa: E402
 from pykruise.sandbox.apiserver import ConversionFunctions  # noqa: E402
 from pykruise.sandbox.cluster import Cluster, ClusterSettings  # noqa: E402
-from pykruise.sandbox.pod_state import KubeletSettings  # noqa: E402
+from pykruise.sandbox.nodes.pod_state import KubeletSettings  # noqa: E402
 from support.broadcast_world import BroadcastWorld  # noqa: E402
 from support.cron_world import TEMPLATES, CronWorld  # noqa: E402
 

@@ -30,12 +30,12 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.limiter import Limiter
 from pykruise.kube.clock import system_clock
-from pykruise.kube.config import load_kubeconfig
-from pykruise.kube.connection import Connection, bearer
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.limiter import Limiter
+from pykruise.kube.config.connection import Connection, bearer
+from pykruise.kube.config.kubeconfig import load_kubeconfig
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS, Resource
 from pykruise.sandbox.apiserver import ApiServer

@@ -19,16 +19,16 @@ from typing import Any
 import uvloop
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import decode
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
 from pykruise.manager.manager import Manager
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from support.control_plane import connection, install_kinds
 from support.real_cluster import say
 from testbed.control_plane import ControlPlane

@@ -21,11 +21,11 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 from pykruise.kinds.cloneset.plan import plan_cloneset  # noqa: E402
 from pykruise.kinds.cloneset.snapshot import Snapshot  # noqa: E402
 from pykruise.kube.clock import format_time  # noqa: E402
-from pykruise.kube.hashing import rand_suffix  # noqa: E402
+from pykruise.kube.values.hashing import rand_suffix  # noqa: E402
 from pykruise.plans.in_place import Seen  # noqa: E402
-from pykruise.pods import keys  # noqa: E402
-from pykruise.pods.pod_decoding import PodProjector  # noqa: E402
-from pykruise.pods.views import PodView  # noqa: E402
+from pykruise.pods.view import keys  # noqa: E402
+from pykruise.pods.view.decoding import PodProjector  # noqa: E402
+from pykruise.pods.view.pod_view import PodView  # noqa: E402
 from support.cloneset_builder import (  # noqa: E402
     NAME,
     NAMESPACE,

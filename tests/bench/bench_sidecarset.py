@@ -33,7 +33,7 @@ from pykruise.kube.documents import Document  # noqa: E402
 from pykruise.kube.resources import PODS  # noqa: E402
 from pykruise.plans.review import Lookups  # noqa: E402
 from pykruise.plans.views import BY_SIDECARSET, POD_VIEWS, REVISION_VIEWS  # noqa: E402
-from pykruise.pods.revisions import RevisionView  # noqa: E402
+from pykruise.pods.workload.revisions import RevisionView  # noqa: E402
 from pykruise.runtime.read import Memories  # noqa: E402
 from support.reviews import posted, request  # noqa: E402
 from support.sidecar_world import SidecarWorld  # noqa: E402

@@ -32,11 +32,11 @@ from bench.orphans import end_with_parent
 from bench.sandbox import cloneset
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
-from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import decode
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.manager.manager import Manager

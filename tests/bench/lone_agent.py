@@ -13,7 +13,7 @@ from pathlib import Path
 from bench.orphans import end_with_parent
 from pykruise.agent.flags import parse
 from pykruise.agent.process import run_process
-from pykruise.kube.config import load_in_cluster
+from pykruise.kube.config.kubeconfig import load_in_cluster
 from pykruise.kube.program.logs import set_up
 
 

@@ -31,7 +31,7 @@ from bench.orphans import end_with_parent
 from pykruise.cli.manager import read_flags
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import Snapshot
-from pykruise.kube.config import load_in_cluster
+from pykruise.kube.config.kubeconfig import load_in_cluster
 from pykruise.kube.program.logs import set_up
 from pykruise.manager.process import run_process
 from pykruise.runtime.plan import Plan

@@ -21,14 +21,14 @@ from bench.attack_target import HOST, NODE, UNREVIEWED, typed
 from bench.attacks_on_agents import FLOOD
 from bench.orphans import end_with_parent
 from pykruise.agent.cri.values import ExecResult
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import format_time, system_clock
-from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
-from pykruise.pods.probe_api import POD_PROBE_MARKERS
+from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from support.cri_server import serving
 from support.fake_runtime import FakeRuntime
 

@@ -24,10 +24,10 @@ from bench.large import PATIENCE_S, LoneManager, settled
 from bench.memory_parts import resident
 from bench.sandbox import cloneset
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
-from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from support.webhooks import install_configurations, install_namespace, webhook_settings
 

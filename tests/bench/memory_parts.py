@@ -17,7 +17,10 @@ __all__ = ["resident"]
 PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("asyncio, ssl, uvloop", ("asyncio", "ssl", "uvloop")),
     ("msgspec, orjson", ("msgspec", "orjson")),
-    ("client, caches, queue", ("pykruise.kube.client", "pykruise.kube.http", "pykruise.kube.cache")),
+    (
+        "client, caches, queue",
+        ("pykruise.kube.client.client", "pykruise.kube.http.transport", "pykruise.kube.cache.cache"),
+    ),
     ("operator", ("pykruise.runtime.operator",)),
     ("kinds: types, rules, plans", ("pykruise.kinds",)),
     ("prometheus_client", ("prometheus_client",)),

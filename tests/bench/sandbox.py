@@ -15,10 +15,10 @@ import msgspec
 from pykruise.admission.reviewers import reviewers
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import decode
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.manager.manager import Manager

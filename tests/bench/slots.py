@@ -43,23 +43,23 @@ from bench.stage import on_stage
 from pykruise.cli.kubectl.pods import is_ready
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Response
 from pykruise.kube.clock import system_clock
-from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import decode
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.election.key_slots import SLOTS
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NODES, PODS
-from pykruise.kube.slots import SLOTS
-from pykruise.kube.transport import Response
 from pykruise.manager.manager import Manager
 from pykruise.manager.process import USER_AGENT
 from pykruise.manager.settings import NAMESPACE
-from pykruise.pods.keys import INSTANCE_ID_LABEL
+from pykruise.pods.view.keys import INSTANCE_ID_LABEL
 from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from support.control_plane import install_kinds
 from testbed.control_plane import ControlPlane
 from testbed.settings import MANAGER

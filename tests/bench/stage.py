@@ -25,11 +25,11 @@ import msgspec
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
 from pykruise.admission.webhook_plan import QUIET_S
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
-from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.limiter import Limiter
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import decode
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.limiter import Limiter
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
 from support.up import ALONE, running

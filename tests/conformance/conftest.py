@@ -19,9 +19,9 @@ from conformance.hooks import SANDBOX_HOOKS, DirectCaller, HookServer
 from conformance.recordings import Conversation, Recordings
 from conformance.talking import Compact
 from pykruise.kube.clock import loop_clock, parse_time
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.sandbox.apiserver import ApiServer
-from pykruise.sandbox.apiserver.storage import MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage
 from pykruise.sandbox.local import LocalTransport
 from support.control_plane import connection, running_plane
 from testbed.control_plane import ControlPlane

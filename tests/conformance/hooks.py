@@ -14,7 +14,7 @@ import orjson
 from aiohttp import web
 
 from pykruise.kube.clock import system_clock
-from pykruise.kube.http_connection import cut_of
+from pykruise.kube.http.connection import cut_of
 from pykruise.sandbox.apiserver.webhooks import CallFailedError, Target
 from pykruise.sandbox.certificates import issue
 

@@ -12,12 +12,12 @@ from typing import Any, Final
 import orjson
 
 from conformance.dsl import BasedOn, Case, Define, Forget, Pause, Request, Step, Watch
+from pykruise.kube.client.transport import Request as HttpRequest
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.errors import ApiError
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import NAMESPACES
-from pykruise.kube.transport import Request as HttpRequest
-from pykruise.kube.transport import Transport
-from pykruise.sandbox.apiserver.statuses import status_document
+from pykruise.sandbox.apiserver.requests.statuses import status_document
 
 __all__ = ["Answer", "Compact", "talk"]
 

@@ -20,7 +20,7 @@ from conformance.known_differences import MINORS as MINORS_DIFFER
 from conformance.normalising import differences, differences_from_all, normalised
 from conformance.recordings import MINORS, Conversation, Recordings
 from conformance.talking import Compact, talk
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.sandbox.local import LocalTransport
 from testbed.control_plane import ControlPlane
 

@@ -18,10 +18,10 @@ from pykruise.kinds.statefulset import refresh as set_refresh
 from pykruise.kinds.statefulset import scale as set_scale
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
-from pykruise.kube import cache
+from pykruise.kube.cache import cache
 from pykruise.plans.phases import Phase, delete_steps, pod_chain
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.runtime.plan import Stage
 from simulation.mutating import Change, always
 from simulation.script import Operation, Script

@@ -20,7 +20,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.manager.manager import Manager
-from pykruise.sandbox.apiserver.storage import Change
+from pykruise.sandbox.apiserver.objects.storage import Change
 from simulation.history import RecordingStorage
 
 __all__ = ["Names", "Versions", "digest_of", "remembered"]

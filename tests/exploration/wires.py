@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from exploration.choices import Gates
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.errors import ConnectionLostError
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 from simulation.history import SENDER
 from simulation.network import GONE, Wire
 from simulation.script import Fault

@@ -17,7 +17,7 @@ from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import AdmissionAnswer, ReviewRule
 from pykruise.kube.documents import deep_copy
 from pykruise.plans.kind import Kind
-from pykruise.pods.amounts import EACH, Amount
+from pykruise.pods.workload.amounts import EACH, Amount
 from support.reviews import after_both
 from support.sources import ROOT
 from support.yaml_documents import yaml_documents

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.transport import Response
+from pykruise.kube.client.transport import Response
 from support.api import CONFIG_MAPS, CRDS, PODS, WIDGETS, Api, config_map, pod, widget, widget_crd
 
 _KNOWN = [

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.storage import Change, MemoryStorage, Stored
+from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage, Stored
 
 Writes = list[tuple[str, str, bool]]
 

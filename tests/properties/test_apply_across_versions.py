@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 
 from pykruise.kinds import conversions
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.pods.flat_strategy import FLAT_FIELDS
+from pykruise.kube.schemas.conversion import convert
+from pykruise.pods.workload.flat_strategy import FLAT_FIELDS
 from support.wrong_values import objects
 
 Path = tuple[str, ...]

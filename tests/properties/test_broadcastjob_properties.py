@@ -10,7 +10,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.view.decoding import project_pod
 from support.broadcast_world import BroadcastWorld, template
 from support.examples import examples
 

@@ -14,9 +14,9 @@ import msgspec
 from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.event_batching import Pace
 from pykruise.kube.errors import ConnectionLostError, UnreachableError
-from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
 from pykruise.sandbox.virtual_time import VirtualLoop
 from support.examples import examples

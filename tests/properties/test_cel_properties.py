@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.cel import ALWAYS, NEVER, Meant, any_of, both, meant_by
-from pykruise.kube.selectors import Operator, Requirement, Selector
+from pykruise.kube.values.cel import ALWAYS, NEVER, Meant, any_of, both, meant_by
+from pykruise.kube.values.selectors import Operator, Requirement, Selector
 
 KEYS = st.sampled_from(["app", "example.com/tier", "a-b"])
 VALUES = st.sampled_from(["", "web", "0", "x.y_z"])

@@ -22,10 +22,10 @@ from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.in_place import Seen
-from pykruise.pods import keys
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.revisions import project_revision
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import project_revision
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories

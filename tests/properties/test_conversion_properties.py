@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pykruise.kinds import conversions, crds
-from pykruise.kube.conversion import KEPT_PREFIX, ConversionError, convert
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import KEPT_PREFIX, ConversionError, convert
 
 TABLE = conversions()
 SCHEMAS = {

@@ -144,7 +144,7 @@ def _reviewed(reviews: Any, path: str, plural: str, resource: Document) -> Use:
 def _converted(wanted: str) -> Use:
     """There and back."""
     from pykruise.kinds import conversions
-    from pykruise.kube.conversion import convert
+    from pykruise.kube.schemas.conversion import convert
 
     def use(doc: Document) -> None:
         convert(convert(doc, wanted, conversions()), doc["apiVersion"], conversions())
@@ -352,7 +352,7 @@ def by_name() -> Mapping[str, Kind]:
 
 
 def _fields_of() -> Any:
-    from pykruise.kube.builtin_types import fields_of
+    from pykruise.kube.schemas.builtin_types import fields_of
 
     return fields_of
 
@@ -446,7 +446,7 @@ def _scalars_deleted() -> Use:
 
 
 def _selected() -> Use:
-    from pykruise.kube.selectors import selector_from
+    from pykruise.kube.values.selectors import selector_from
 
     def use(doc: Document) -> None:
         names = doc["names"]
@@ -459,8 +459,8 @@ def _selected() -> Use:
 
 
 def _ordered() -> Use:
-    from pykruise.pods.ordering import Term, by_ordered_keys, deletion_order, scatter
-    from pykruise.pods.pod_decoding import PodProjector
+    from pykruise.pods.lifecycle.ordering import Term, by_ordered_keys, deletion_order, scatter
+    from pykruise.pods.view.decoding import PodProjector
 
     def use(doc: Document) -> None:
         names = doc["names"]
@@ -479,7 +479,7 @@ def _ordered() -> Use:
 
 def _numbered() -> Use:
     from pykruise.kinds.workloadspread.ordinals import numbering_of, rank_of
-    from pykruise.pods.ordinals import reserved_of, wanted_ordinals
+    from pykruise.pods.workload.ordinals import reserved_of, wanted_ordinals
 
     def use(doc: Document) -> None:
         entries = [f"{10 * number}-{10 * number + 5}" for number, _ in enumerate(doc["names"])]
@@ -505,7 +505,7 @@ def _masked_lines() -> Use:
 
 def _contradicted() -> Use:
     from pykruise.kinds import conversions
-    from pykruise.kube.conversion import KEPT_PREFIX, convert
+    from pykruise.kube.schemas.conversion import KEPT_PREFIX, convert
 
     def use(doc: Document) -> None:
         containers = [{"name": name, "image": "new"} for name in doc["names"]]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.cron import parse_schedule, ticks_between
+from pykruise.kube.values.cron import parse_schedule, ticks_between
 from support.examples import examples
 
 ZONES = (

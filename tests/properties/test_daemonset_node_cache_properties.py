@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from support.daemonset_builder import DaemonSetBuilder, daemonset, owner, revision, template
 from support.daemonset_mirror import Mirror
 

@@ -20,8 +20,8 @@ from pykruise.kube.patches.schemas import definition_for
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.pods import keys
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.daemonset_builder import DaemonSetBuilder, daemonset, node_of, revision, template

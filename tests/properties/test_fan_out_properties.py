@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.pods.fan_out import (
+from pykruise.pods.jobs.fan_out import (
     Decision,
     Finish,
     Hold,

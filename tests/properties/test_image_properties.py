@@ -16,11 +16,11 @@ from pykruise.kinds.nodeimage.snapshot import Snapshot as NodeSnapshot
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
-from pykruise.kube.image_references import parse_image
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.pods.fan_out import State
-from pykruise.pods.image_pull_jobs import PullJobView, project_pull_job
-from pykruise.pods.node_images import NodeImageView, project_node_image
+from pykruise.kube.values.image_references import parse_image
+from pykruise.pods.images.node_images import NodeImageView, project_node_image
+from pykruise.pods.images.pull_jobs import PullJobView, project_pull_job
+from pykruise.pods.jobs.fan_out import State
 from pykruise.runtime.actions import Delete, Patch
 from support.image_objects import NOW, job_document, node, node_image
 

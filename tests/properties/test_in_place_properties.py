@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
 from pykruise.pods.in_place import (
     Complete,
     Continue,
@@ -26,6 +25,7 @@ from pykruise.pods.in_place import (
     pod_verdict,
     start,
 )
+from pykruise.pods.view import keys
 from support.updatable_pod import NOW, PaperPod, container, pod_document
 
 SETTINGS = Settings(vertical_scaling=True)

@@ -7,11 +7,11 @@ from math import ceil, floor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.field_selectors import escape_field_value, parse_field_selector
-from pykruise.kube.hashing import ALPHABET, fnv32, fnv32a, rand_suffix, safe_encode
-from pykruise.kube.int_or_percent import Rounding, resolve
-from pykruise.kube.quantities import Quantity, parse_quantity, round_up_to_milli
-from pykruise.kube.selectors import SelectorError, parse_label_selector, selector_from
+from pykruise.kube.values.field_selectors import escape_field_value, parse_field_selector
+from pykruise.kube.values.hashing import ALPHABET, fnv32, fnv32a, rand_suffix, safe_encode
+from pykruise.kube.values.int_or_percent import Rounding, resolve
+from pykruise.kube.values.quantities import Quantity, parse_quantity, round_up_to_milli
+from pykruise.kube.values.selectors import SelectorError, parse_label_selector, selector_from
 
 suffixes = st.sampled_from(
     ["", "n", "u", "m", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti", "e3", "E3", "e-3", "e2", "e-1"]

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.builtin_types import fields_of
 from pykruise.kube.documents import deep_copy
+from pykruise.kube.schemas.builtin_types import fields_of
 from pykruise.sandbox.apiserver.builtin import DecodeError, strategy_for
 from pykruise.sandbox.apiserver.catalog import Catalog, builtin_entries
-from pykruise.sandbox.apiserver.json_path import JSONPathError, compile_path
-from pykruise.sandbox.apiserver.protobuf import ProtobufError, to_document
-from pykruise.sandbox.apiserver.schema import NotStructuralError, StructuralSchema
-from pykruise.sandbox.apiserver.table_cells import human_duration
-from pykruise.sandbox.apiserver.tables import table_for
+from pykruise.sandbox.apiserver.custom.schema import NotStructuralError, StructuralSchema
+from pykruise.sandbox.apiserver.printing.cells import human_duration
+from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile_path
+from pykruise.sandbox.apiserver.printing.tables import table_for
+from pykruise.sandbox.apiserver.requests.protobuf import ProtobufError, to_document
 from support.examples import examples
 
 ENTRIES = {str(entry.resource): entry for entry in Catalog(builtin_entries(strategy_for)).entries()}

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.documents import encode
-from pykruise.sandbox.ledger import Ledger
-from pykruise.sandbox.nodes import NodeSpec, node_document, project_node
+from pykruise.sandbox.nodes.ledger import Ledger
+from pykruise.sandbox.nodes.specs import NodeSpec, node_document, project_node
 from support.paper import START, pod_document, view
 
 NODES = ("a", "b", "c")

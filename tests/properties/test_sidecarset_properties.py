@@ -10,8 +10,8 @@ from pykruise.kinds.sidecarset.contents import hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.expressions import ExpressionError, check, evaluate
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.quantities import Quantity
-from pykruise.kube.selectors import overlap, selector_from
+from pykruise.kube.values.quantities import Quantity
+from pykruise.kube.values.selectors import overlap, selector_from
 from support.examples import examples
 from support.sidecar_world import SidecarWorld, upgraded
 from support.sidecarsets import container, hot, injected, names, pod, sidecarset

@@ -18,7 +18,7 @@ from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import PODS
-from pykruise.pods.template_metadata import SINGLE_POD_KEYS, pod_metadata
+from pykruise.pods.template.metadata import SINGLE_POD_KEYS, pod_metadata
 from support.busy_keys import busy_cluster
 from support.reviews import at_once, request
 from support.wrong_values import Document, Path, Whole, objects, paths, with_value

@@ -17,7 +17,7 @@ from pykruise.kinds.advancedcronjob.plan import MOST_LISTED
 from pykruise.kinds.persistentpodstate.status import MOST_RECORDED, fitting_records
 from pykruise.kinds.persistentpodstate.types import PodState
 from pykruise.kube.excerpts import MOST_NAMED, MOST_TEXT, MOST_TOLD, fitting_status
-from pykruise.pods.budgets import MOST_UNCONFIRMED
+from pykruise.pods.workload.budgets import MOST_UNCONFIRMED
 
 Object = dict[str, Any]
 Path = tuple[str, ...]

@@ -15,9 +15,9 @@ from pykruise.kinds.workloadspread.versions import UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
 from support.examples import examples
 from support.spreads import NOW, pod, spread, subset, view
 

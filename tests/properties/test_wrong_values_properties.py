@@ -19,11 +19,11 @@ from pykruise.cli.explain import explained
 from pykruise.cli.insight.known import known_kinds
 from pykruise.kinds import conversions
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
-from pykruise.kube.conversion import ConversionError, convert
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
+from pykruise.kube.schemas.conversion import ConversionError, convert
 from support.reviews import at_once, request
 from support.stored_objects import StoredObjects
 from support.wrong_objects import NOW, Cluster, rules_around, view_of, views

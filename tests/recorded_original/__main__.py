@@ -15,9 +15,9 @@ import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import NODES
 from recorded_original.language import Group, Scenario
 from recorded_original.playing import Outcome, Player, resource_of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from pykruise.kube.quantities import same_quantity
+from pykruise.kube.values.quantities import same_quantity
 from recorded_original.language import Group, Wanted
 from recorded_original.playing import Outcome
 from recorded_original.scenarios import EVERYWHERE

@@ -12,9 +12,9 @@ import msgspec
 
 from pykruise.kinds import GROUPS
 from pykruise.kinds.cloneset.selector_overlap import SELECTOR_OVERLAP
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.clock import Clock
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.kstatus import KSTATUS
 from pykruise.runtime.status import OWN_CONDITIONS_S
 

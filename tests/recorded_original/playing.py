@@ -12,13 +12,13 @@ import msgspec
 
 from pykruise.kinds import find
 from pykruise.kube import resources as builtin
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, ApiError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
-from pykruise.kube.retries import RetryPolicy
 from recorded_original.language import (
     NAMESPACE,
     Create,

@@ -67,14 +67,14 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.client.recorder import EventRecorder
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.clock import loop_clock, parse_time, system_clock
-from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.metered import MeteredTransport
-from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
     CRON_JOBS,
@@ -89,7 +89,7 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
 )
 from pykruise.kube.resources import DAEMON_SETS as BUILTIN_DAEMON_SETS
-from pykruise.kube.transport import Transport
+from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.manager.roles import roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from pykruise.manager.webhooks import endpoint_of
@@ -98,10 +98,10 @@ from pykruise.plans.views import MARKER_VIEWS
 from pykruise.runtime.object_reader import LiveObjects
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.kubelet import Kubelets
-from pykruise.sandbox.nodes import node_specs
+from pykruise.sandbox.nodes.kubelet import Kubelets
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.specs import node_specs
 from pykruise.sandbox.paper_volumes import Volumes
-from pykruise.sandbox.pod_state import KubeletSettings
 from support.control_plane import connection, running_plane
 from support.daemonsets import Pool, node_pool
 from support.rbac import Authorizer, AuthorizingTransport

@@ -28,7 +28,7 @@ from pykruise.cli.simulate import Conditions, run_simulate
 from pykruise.kinds import crds, named
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.reference import reference
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import InvalidError

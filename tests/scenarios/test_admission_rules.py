@@ -8,10 +8,10 @@ import pytest
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.cloneset.v1alpha1_rules import field_of
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, BadRequestError, InvalidError
 from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
+from pykruise.kube.schemas.conversion import convert
 from support.broken_templates import BROKEN
 from support.cloneset_rules import ACCEPTED, REFUSED, document
 from support.scenario import Object, Stage, cloneset

@@ -14,7 +14,7 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.errors import ForbiddenError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, Resource
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.common_faults import WRITE_FAULTS, changes_of, the_writes
 from support.faults import Answer, FaultyTransport, conflict, posts, workload_writes, writes
 from support.kills import Kill

@@ -22,8 +22,8 @@ from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.documents import Document, annotations_of, get_path, labels_of
 from pykruise.kube.resources import NODES, PODS, SECRETS
 from pykruise.manager.settings import Settings
-from pykruise.pods.node_images import NODE_IMAGES
-from pykruise.pods.probes import POD_PROBE_MARKERS
+from pykruise.pods.images.node_images import NODE_IMAGES
+from pykruise.pods.probes.views import POD_PROBE_MARKERS
 from support.agents import Agents
 from support.cri_messages import METHODS, message
 from support.pulls import PULLING, pull_secret

@@ -10,16 +10,16 @@ import pytest
 from pykruise.agent.rules.rights import rights_of_agent
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.containerrecreaterequest.view import NODE_LABEL
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import AlreadyExistsError, ForbiddenError, InvalidError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
 from pykruise.manager.daemon import own_node_policy
 from pykruise.manager.settings import NAMESPACE
-from pykruise.pods.node_images import NODE_IMAGES
-from pykruise.pods.probe_api import NODE_POD_PROBES
+from pykruise.pods.images.node_images import NODE_IMAGES
+from pykruise.pods.probes.api import NODE_POD_PROBES
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.local import LocalTransport
 from support.busy_keys import BusyPlace, busy_cluster

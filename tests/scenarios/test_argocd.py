@@ -10,7 +10,7 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.manager.argocd import health_of
 from pykruise.manager.settings import Settings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.lua import run_lua
 from support.scenario import Object, Stage, cloneset, rolling

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.errors import InvalidError
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import PODS
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.broadcastjobs import NAME, Broadcast
 from support.common_faults import WRITE_FAULTS, changes_of, the_writes
 from support.daemonsets import Pool

@@ -20,7 +20,7 @@ from pykruise.kube.resources import (
     Resource,
 )
 from pykruise.sandbox.controllers.endpoints import ENDPOINT_SLICES
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Stage
 
 Object = dict[str, Any]

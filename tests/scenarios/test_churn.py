@@ -17,7 +17,7 @@ from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceR
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from pykruise.plans.kind import Kind
-from pykruise.pods.keys import SPECIFIED_DELETE_LABEL
+from pykruise.pods.view.keys import SPECIFIED_DELETE_LABEL
 from support.busy_keys import BusyPlace, busy_cluster
 from support.scenario import cloneset
 

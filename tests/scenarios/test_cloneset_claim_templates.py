@@ -11,7 +11,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.manager.settings import Settings
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from support.scenario import Object, Stage, cloneset, rolling
 
 COMPARING = Settings(gates=Gates.of(RecreatePodWhenChangeVCTInCloneSetGate=True))

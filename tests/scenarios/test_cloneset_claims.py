@@ -8,8 +8,8 @@ import pytest
 
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.pods.claims import ClaimView, project_claim
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import ClaimView, project_claim
 from support.faults import Answer, DropAnswer, FaultyTransport, Request, TakeEffectLate, posts
 from support.kills import Kill
 from support.scenario import Object, Stage, cloneset, rolling

@@ -11,16 +11,16 @@ import msgspec
 import pytest
 
 from pykruise.kinds.gates import Gates
+from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.client.transport import Request as SentRequest
+from pykruise.kube.client.transport import Response, WrappedTransport
 from pykruise.kube.documents import decode
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.kube.transport import Request as SentRequest
-from pykruise.kube.transport import Response, WrappedTransport
 from pykruise.manager.settings import Settings
-from pykruise.pods import keys
 from pykruise.pods.in_place.images import image_name
-from pykruise.sandbox.images import ImageTable
+from pykruise.pods.view import keys
+from pykruise.sandbox.nodes.images import ImageTable
 from support.faults import (
     Answer,
     CutAfter,

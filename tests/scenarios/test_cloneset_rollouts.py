@@ -10,13 +10,13 @@ import pytest
 
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.errors import BadRequestError, InvalidError, NotFoundError
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import CONTROLLER_REVISIONS, NAMESPACES, PODS
-from pykruise.pods import keys
-from pykruise.pods.waiting import condition_of
-from pykruise.sandbox.faults import Rule
+from pykruise.pods.view import keys
+from pykruise.pods.workload.waiting import condition_of
+from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import PodWatch, Stage, cloneset, rolling
 
 

@@ -15,9 +15,9 @@ from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from pykruise.manager.settings import Settings
-from pykruise.pods import keys
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.view import keys
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.faults import Answer, FaultyTransport, Request, posts
 from support.kstatus import other_conditions
 from support.scenario import Object, Stage, cloneset, rolling

@@ -10,7 +10,7 @@ import pytest
 
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from support.scenario import Object, PodWatch, Stage, cloneset, rolling
 
 OTHER = {"matchLabels": {"app": "other"}}

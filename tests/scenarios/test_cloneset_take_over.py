@@ -13,9 +13,9 @@ import pytest
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.pods import keys
-from pykruise.pods.names import short_hash
-from pykruise.pods.revisions import revision_data, revision_hash
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import short_hash
+from pykruise.pods.workload.revisions import revision_data, revision_hash
 from support.faults import FaultyTransport
 from support.kstatus import other_conditions
 from support.scenario import Object, Stage, cloneset, rolling

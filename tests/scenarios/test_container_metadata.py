@@ -11,7 +11,7 @@ from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.kube.documents import annotations_of
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.images import ImageTable
+from pykruise.sandbox.nodes.images import ImageTable
 from support.scenario import Object, Stage, cloneset, rolling
 
 IN_PLACE = rolling(podUpdatePolicy="InPlaceOnly", maxUnavailable="100%")

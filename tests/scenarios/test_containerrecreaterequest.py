@@ -13,7 +13,7 @@ from pykruise.kube.errors import ForbiddenError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.faults import DropAnswer, FaultyTransport, patches
 from support.scenario import Object, Stage, cloneset
 

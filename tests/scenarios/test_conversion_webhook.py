@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from pykruise.kinds import conversions, crds
-from pykruise.kube.conversion import KEPT_PREFIX, convert
 from pykruise.kube.documents import Document, annotations_of, decode, same
 from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.conversion import KEPT_PREFIX, convert
 from support.scenario import Stage
 
 pytestmark = pytest.mark.real

@@ -9,10 +9,10 @@ import pytest
 from pykruise.kinds.daemonset import node_cache
 from pykruise.kinds.daemonset.node_state import NodeState, Terms, examine
 from pykruise.kinds.daemonset.types import DAEMON_SETS
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import PODS
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from support.daemonsets import Pool, watching
 from support.scenario import Stage, rolling
 

@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from support.daemonsets import Pool, watching
 from support.scenario import Stage, rolling
 

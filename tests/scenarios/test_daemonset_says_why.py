@@ -11,7 +11,7 @@ import pytest
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.resources import PODS
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, posts
 from support.kstatus import other_conditions

@@ -12,7 +12,7 @@ import pytest
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from support.daemonsets import Pool, watching
 from support.kstatus import other_conditions
 from support.scenario import Object, Stage, rolling

@@ -14,9 +14,9 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.pods import keys
-from pykruise.pods.revisions import revision_data
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.view import keys
+from pykruise.pods.workload.revisions import revision_data
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from support.daemonsets import Pool, watching
 from support.faults import FaultyTransport
 from support.kstatus import other_conditions

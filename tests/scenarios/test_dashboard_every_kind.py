@@ -10,11 +10,11 @@ import pytest
 
 from pykruise.fixtures.server import KruiseServer
 from pykruise.kinds import kinds
-from pykruise.kube.client import Client
-from pykruise.kube.config import load
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import InvalidError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.testing.contents import documents_of, put
 from support.dashboards import dashboard, visitor
 from support.sources import ROOT

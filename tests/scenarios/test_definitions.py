@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pykruise.kinds import crds
-from pykruise.kube.conversion import section
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from pykruise.kube.schemas.conversion import section
 from support.scenario import Stage
 from testbed.control_plane import ControlPlane
 

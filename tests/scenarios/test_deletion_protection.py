@@ -8,6 +8,7 @@ import pytest
 
 from pykruise.admission.protection import LABEL
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kube.client.transport import Request
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.patches import PatchType
@@ -23,7 +24,6 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from pykruise.kube.transport import Request
 from support.scenario import Object, Stage, cloneset
 
 pytestmark = pytest.mark.needs_admission

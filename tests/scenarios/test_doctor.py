@@ -22,7 +22,9 @@ from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATIN
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.client.transport import Response
 from pykruise.kube.clock import format_micro_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.patches.types import PatchType
@@ -37,8 +39,6 @@ from pykruise.kube.resources import (
     SERVICES,
     Resource,
 )
-from pykruise.kube.retries import RetryPolicy
-from pykruise.kube.transport import Response
 from pykruise.manager.doctor.examine import CHECKS, examine
 from pykruise.manager.doctor.findings import Finding, Level
 from pykruise.manager.doctor.live import Live

@@ -11,7 +11,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.ephemeral_world import container
 from support.faults import DropAnswer, FaultyTransport, patches
 from support.scenario import Object, Stage, cloneset

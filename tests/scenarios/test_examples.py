@@ -24,8 +24,8 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.errors import AlreadyExistsError, InvalidError
 from pykruise.kube.resources import DEPLOYMENTS, PODS, STORAGE_CLASSES, Resource
-from pykruise.pods.node_images import NODE_IMAGES
-from pykruise.pods.probe_api import POD_PROBE_MARKERS
+from pykruise.pods.images.node_images import NODE_IMAGES
+from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.sandbox.cluster import ClusterSettings
 from support.distributions import DISTRIBUTING
 from support.pages import read_page

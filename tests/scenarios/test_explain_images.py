@@ -15,7 +15,7 @@ from pykruise.kube.resources import SECRETS
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import Code
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.pulls import NAME, PULLING, Pulls, pull_secret, with_agents
 from support.scenario import Stage

@@ -14,10 +14,10 @@ from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.kind import KIND as BROADCAST_JOB
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.ids import Key
 from pykruise.pods.reasons import Code
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.broadcastjobs import NAME, Broadcast
 from support.daemonsets import Pool
 from support.scenario import Object, Stage

@@ -14,14 +14,14 @@ from pykruise.cli.insight.explaining import Explanation, text
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
-from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
 from pykruise.manager.settings import Settings
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.pods.views import PodView
-from pykruise.sandbox.faults import Rule
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset
 
 BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))

@@ -18,7 +18,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, Resource
 from pykruise.manager.doctor.findings import fault, fine
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
 from support.scenario import Object, Stage, cloneset, rolling
 from support.up import pykruise

@@ -8,7 +8,7 @@ from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.faults import Answer, FaultyTransport, posts
 from support.remedies import each_case, each_way, follow_way

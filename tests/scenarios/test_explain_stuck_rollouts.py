@@ -12,7 +12,7 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.faults import Answer, FaultyTransport, posts
 from support.remedies import each_case, each_way, follow_way
 from support.scenario import Object, Stage, cloneset, rolling

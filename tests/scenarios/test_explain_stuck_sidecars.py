@@ -13,7 +13,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, PODS
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.faults import Answer, FaultyTransport, patches
 from support.golden import same_as
 from support.remedies import each_case, each_way, follow_way

@@ -7,7 +7,7 @@ import pytest
 from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.faults import Answer, FaultyTransport, posts
 from support.remedies import each_case, each_way, follow_way
 from support.scenario import Object, Stage, rolling

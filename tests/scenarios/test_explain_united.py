@@ -13,7 +13,7 @@ from pykruise.cli.plan import described, planned
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.workloads import CLONE_SET, DEPLOYMENT
 from pykruise.kube.ids import Key
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.remedies import followed, ways_of
 from support.scenario import Object, Stage

@@ -6,7 +6,7 @@ from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.errors import InvalidError
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.faults import FaultyTransport, writes
 from support.kills import Kill

@@ -9,14 +9,14 @@ from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import InvalidError
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.pods.node_images import NODE_IMAGES
+from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.common_faults import WRITE_FAULTS, the_writes
 from support.daemonsets import POOL_LABEL, Pool
 from support.faults import FaultyTransport, writes

@@ -8,8 +8,8 @@ from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import NAMESPACES, SECRETS
 from pykruise.manager.settings import SECRETS_NAMESPACE
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.images import ImageTable
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.images import ImageTable
 from support.daemonsets import Pool
 from support.faults import FaultyTransport, writes
 from support.kills import Kill

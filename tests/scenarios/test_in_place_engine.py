@@ -14,7 +14,6 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.pods import keys
 from pykruise.pods.in_place import (
     Complete,
     Continue,
@@ -25,8 +24,9 @@ from pykruise.pods.in_place import (
     next_step,
     start,
 )
+from pykruise.pods.view import keys
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.images import ImageTable
+from pykruise.sandbox.nodes.images import ImageTable
 from support.scenario import Stage
 from support.updatable_pod import container, facts_of
 

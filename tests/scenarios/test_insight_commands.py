@@ -18,11 +18,11 @@ from pykruise.cli.insight.reach import Reach
 from pykruise.cli.plan import run_plan
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.resources import DEPLOYMENTS
 from pykruise.manager.install import MANAGER
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
 from support.faults import Answer, Delay, FaultyTransport, reads
 from support.golden import same_as

@@ -21,13 +21,13 @@ from pykruise.admission.certificate_work import renewed
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
 from pykruise.admission.stores import SecretStore
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
-from pykruise.kube.retries import RetryPolicy
 from support.control_plane import connection, running_plane
 from support.processes import ManagerProcess, balancer, manager_process
 from support.scenario import cloneset, rolling

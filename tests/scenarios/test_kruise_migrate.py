@@ -11,8 +11,8 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS as ADVANCED_DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
-from pykruise.kube.owners import controller_of
 from pykruise.kube.resources import DAEMON_SETS, PODS, STATEFUL_SETS, Resource
+from pykruise.kube.values.owners import controller_of
 from support.faults import Answer, FaultyTransport, Request, deletes
 from support.kruise import Kruise
 from support.scenario import Object, Stage

@@ -29,7 +29,7 @@ from pykruise.kube.resources import (
     SERVICES,
     Resource,
 )
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, rolling

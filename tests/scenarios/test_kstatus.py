@@ -11,11 +11,11 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.manager.settings import Settings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.kstatus import CURRENT, FAILED, IN_PROGRESS, TERMINATING, condition, kstatus
 from support.scenario import Object, Stage, cloneset, rolling

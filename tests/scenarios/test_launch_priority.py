@@ -6,7 +6,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.manager.settings import Settings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset, rolling
 
 COMPLETED = "apps.kruise.io/container-launch-priority-completed"

@@ -13,9 +13,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource
 from pykruise.plans.kind import Kind
-from pykruise.pods.amounts import Amount
 from pykruise.pods.reasons import Code
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.workload.amounts import Amount
+from pykruise.pods.workload.waiting import WAITING
 from support.scenario import Object, Stage
 from support.sources import ROOT
 from support.yaml_documents import yaml_documents

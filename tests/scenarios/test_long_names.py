@@ -23,8 +23,8 @@ from pykruise.kube.errors import BadRequestError, InvalidError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
-from pykruise.pods.derived_names import LONGEST_NAME
 from pykruise.pods.reasons import Code
+from pykruise.pods.workload.derived_names import LONGEST_NAME
 from support.reviews import after_both
 from support.scenario import Object, Stage
 from support.sources import ROOT

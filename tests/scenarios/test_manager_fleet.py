@@ -14,15 +14,15 @@ import pytest
 
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client, RetryPolicy
+from pykruise.kube.client.client import Client, RetryPolicy
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import decode
+from pykruise.kube.election.key_slots import SLOTS
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.owners import owner_reference
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, PODS
-from pykruise.kube.slots import SLOTS
+from pykruise.kube.values.owners import owner_reference
 from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.http_front import HttpFront

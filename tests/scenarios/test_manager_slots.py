@@ -8,9 +8,9 @@ import pytest
 
 from pykruise.kube.clock import format_micro_time
 from pykruise.kube.documents import decode
-from pykruise.kube.membership import MembershipStats
+from pykruise.kube.election.key_slots import AT_ONCE, SLOTS
+from pykruise.kube.election.membership import MembershipStats
 from pykruise.kube.resources import LEASES
-from pykruise.kube.slots import AT_ONCE, SLOTS
 from pykruise.manager.manager import Manager
 from support.faults import Delay, FaultyTransport, Refuse, requests, workload_writes
 from support.scenario import PodWatch, Stage, cloneset, pod_watch, rolling

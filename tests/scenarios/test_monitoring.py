@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.program.metrics import metrics_responder
 from pykruise.manager.manager import Manager
 from pykruise.manager.metrics import registry
 from pykruise.manager.monitoring import ALERTS, PANELS
 from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.webhook_metrics import WebhookMetrics
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.promql import Alarm, Scrapes, names_in
 from support.scenario import Stage, cloneset, rolling

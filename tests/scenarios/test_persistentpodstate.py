@@ -13,6 +13,7 @@ import pytest
 
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.errors import AlreadyExistsError, BadRequestError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
@@ -23,10 +24,9 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from pykruise.kube.transport import Transport
 from pykruise.manager.settings import NAMESPACE
-from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
-from pykruise.pods.white_list import CONFIGURATION
+from pykruise.pods.view.keys import INJECTED_STATE_ANNOTATION
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from support.control_plane import grant
 from support.faults import (
     Answer,

@@ -10,7 +10,7 @@ from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.plans.kind import Kind
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.daemonsets import Pool
 from support.scenario import Stage, cloneset, rolling
 from support.statefulsets import Sets, in_place, statefulset

@@ -13,7 +13,7 @@ from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS
 from pykruise.plans.kind import Kind
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.daemonsets import Pool
 from support.scenario import Object, Stage, cloneset, rolling
 from support.statefulsets import statefulset

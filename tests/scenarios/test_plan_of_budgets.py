@@ -5,7 +5,7 @@ from typing import Any
 from pykruise.cli.insight.outlook import Outlook
 from pykruise.cli.insight.unavailability import forecast_budget
 from pykruise.kube.ids import Key
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
 from support.scenario import Object, Stage, cloneset
 
 SELECTED = {"selector": {"matchLabels": {"app": "web"}}}

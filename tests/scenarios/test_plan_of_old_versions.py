@@ -14,8 +14,8 @@ from pykruise.cli.plan import planned
 from pykruise.cli.simulate import Conditions, run_simulate
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.conversion import convert
 from pykruise.kube.errors import ApiError, ConflictError
+from pykruise.kube.schemas.conversion import convert
 from support.scenario import Object, Stage, cloneset, rolling
 from support.yaml_documents import yaml_documents
 

@@ -9,12 +9,12 @@ import pytest
 from pykruise.cli.insight.outlook import Outlook
 from pykruise.cli.plan import described, exit_code, planned
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.pods import keys
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from support.faults import FaultyTransport
 from support.golden import same_as
 from support.scenario import Object, Stage, cloneset

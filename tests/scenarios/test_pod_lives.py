@@ -19,8 +19,8 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from support.pod_lives import Life, Record, differences, life
 from support.scenario import Stage
 from support.up import Kubectl

@@ -13,9 +13,9 @@ from pykruise.kube.documents import annotations_of, get_path, labels_of
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PODS
-from pykruise.pods.probes import NODE_POD_PROBES, POD_PROBE_MARKERS
+from pykruise.pods.probes.views import NODE_POD_PROBES, POD_PROBE_MARKERS
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.faults import DropAnswer, FaultyTransport, Request, patches, writes
 from support.kills import Kill
 from support.scenario import Object, Stage, cloneset

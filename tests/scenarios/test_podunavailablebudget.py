@@ -16,9 +16,9 @@ from pykruise.kube.errors import ForbiddenError, TooManyRequestsError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
 from pykruise.manager.settings import Settings
-from pykruise.pods.budgets import UPDATED_S, budget_name_of
-from pykruise.pods.views import PodView
-from pykruise.sandbox.faults import Rule
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import UPDATED_S, budget_name_of
+from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset, pod_watch, rolling
 from support.sidecarsets import container, sidecarset
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pykruise.fixtures.kruise import KruiseSandbox
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.manager.metrics import registry
 from pykruise.manager.monitoring import ALERTS, PANELS, prometheus_rule
 from pykruise.manager.state_metrics import state_registry

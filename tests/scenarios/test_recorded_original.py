@@ -12,7 +12,7 @@ from pykruise.agent.simulated import simulated_agents
 from pykruise.kinds.gates import parse
 from pykruise.manager.settings import Settings
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from recorded_original.comparing import surprises
 from recorded_original.language import Group, Scenario
 from recorded_original.lonely_writes import LonelyWrites

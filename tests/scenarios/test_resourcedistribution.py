@@ -12,8 +12,8 @@ from pykruise.cli.insight.explaining import text
 from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import FROM_ANNOTATION, HASH_ANNOTATION
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.ids import Key
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from support.distributions import DISTRIBUTING, Distribution, encoded, secret

@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, PODS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from support.faults import (
     Answer,
     CutAfter,

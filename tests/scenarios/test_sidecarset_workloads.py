@@ -14,7 +14,7 @@ from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, Resource
 from pykruise.manager.settings import NAMESPACE, Settings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Stage, cloneset, rolling
 from support.sidecarsets import by_name, container, hot, names, sidecarset
 

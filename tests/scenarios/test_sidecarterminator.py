@@ -9,7 +9,7 @@ from pykruise.kinds.sidecarterminator.plan import REQUESTS
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import Settings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Stage
 
 TERMINATOR = Settings(gates=Gates.of(SidecarTerminator=True))

@@ -4,7 +4,7 @@ import pytest
 
 from pykruise.agent.rules.container_metadata import ANNOTATION
 from pykruise.cli.kubelets import remark_on, take_off_not_ready
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import annotations_of, decode
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.sandbox.cluster import ClusterSettings

@@ -3,7 +3,7 @@
 import pytest
 
 from pykruise.kube.resources import PODS
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from support.scenario import Stage, rolling
 from support.statefulsets import Sets, in_place, watching
 

@@ -5,7 +5,7 @@ import pytest
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from support.kstatus import other_conditions
 from support.scenario import Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, watching

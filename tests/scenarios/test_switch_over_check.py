@@ -11,9 +11,9 @@ from pykruise.cli.switch_over import report_lines, run_move, run_show
 from pykruise.kinds import in_stored_versions
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.documents import decode
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from pykruise.manager.settings import Settings
 from pykruise.manager.switch_over import SwitchReport, check_switch

@@ -20,8 +20,8 @@ from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.documents import annotations_of, get_path
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
-from pykruise.pods.node_images import NODE_IMAGES
-from pykruise.pods.probes import POD_PROBE_MARKERS
+from pykruise.pods.images.node_images import NODE_IMAGES
+from pykruise.pods.probes.views import POD_PROBE_MARKERS
 from support.agents import Agents
 from support.pulls import PULLING
 from support.scenario import Object, Stage, cloneset, rolling

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES, PODS
 from support.scenario import Stage, cloneset
 

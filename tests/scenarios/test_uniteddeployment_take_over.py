@@ -22,10 +22,10 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SUBSET_LABEL,
     TEMPLATES,
 )
-from pykruise.kube.metered import MeteredTransport
-from pykruise.kube.owners import owner_reference
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.pods.revisions import revision_hash
+from pykruise.kube.values.owners import owner_reference
+from pykruise.pods.workload.revisions import revision_hash
 from support.daemonsets import Pool
 from support.scenario import Object, Stage
 from support.uniteddeployments import ALL_TEMPLATES, NAME, United

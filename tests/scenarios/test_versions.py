@@ -8,11 +8,11 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import decode, encode
 from pykruise.kube.errors import BadRequestError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.schemas.conversion import convert
 from support.scenario import Object, Stage, cloneset, rolling
 
 OLD_CLONE_SETS = msgspec.structs.replace(CLONE_SETS, version="v1alpha1")

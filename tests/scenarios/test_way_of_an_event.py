@@ -18,15 +18,15 @@ import pytest
 
 from pykruise.kinds import crds_of, named
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
-from pykruise.kube.config import load
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.client.transport import Request, Response, WrappedTransport
+from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import decode
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.leases import FencedTransport, Term
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.election.leases import FencedTransport, Term
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.kube.transport import Request, Response, WrappedTransport
 from pykruise.manager.manager import Manager
 from pykruise.testing.http import HttpSandbox
 from support.scenario import cloneset, rolling

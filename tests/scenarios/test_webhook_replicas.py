@@ -30,16 +30,16 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.clock import system_clock
-from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError, UnreachableError
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SECRETS
-from pykruise.kube.retries import RetryPolicy
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
-from pykruise.kube.x509 import pem_of
+from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.values.x509 import pem_of
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import WebhooksNotReadyError
 from pykruise.sandbox.apiserver import ApiServer

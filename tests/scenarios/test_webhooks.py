@@ -21,9 +21,10 @@ from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import system_clock
-from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import (
     AlreadyExistsError,
@@ -33,7 +34,7 @@ from pykruise.kube.errors import (
     NotFoundError,
     error_for,
 )
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import (
     CONFIG_MAPS,
@@ -42,9 +43,8 @@ from pykruise.kube.resources import (
     SECRETS,
     SERVICES,
 )
-from pykruise.kube.retries import RetryPolicy
-from pykruise.kube.selectors import selector_from
-from pykruise.kube.transport import Request
+from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.values.selectors import selector_from
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
 from support.control_plane import connection, running_plane

@@ -10,10 +10,10 @@ import pytest
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.errors import InvalidError
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import DEPLOYMENTS, PODS, STATEFUL_SETS, Resource
-from pykruise.pods.keys import DELETION_COST_ANNOTATION as COST
+from pykruise.pods.view.keys import DELETION_COST_ANNOTATION as COST
 from support.daemonsets import Pool
 from support.scenario import Object, Stage
 from support.spread_stage import ALL_KINDS, Spread, noted_in

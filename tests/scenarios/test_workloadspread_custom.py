@@ -10,13 +10,13 @@ import pytest
 
 from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.errors import AlreadyExistsError, InvalidError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
-from pykruise.kube.transport import Transport
 from pykruise.manager.settings import NAMESPACE
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.white_list import CONFIGURATION
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from support.control_plane import grant
 from support.scenario import Object, Stage
 

@@ -6,11 +6,11 @@ from collections import Counter
 import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.resources import PODS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from support.daemonsets import Pool
 from support.scenario import Stage
 from support.spread_race import race

@@ -1,7 +1,7 @@
 """What holds for a CloneSet while leaders follow each other: never a pod too many, whichever of them lags behind.
 
 Other rules ask what a manager could know. Here that is no excuse: a new leader waits until it knows what the one before
-it has written (kube/hand_over.py).
+it has written (kube/election/takeover.py).
 """
 
 from collections.abc import Iterator

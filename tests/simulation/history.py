@@ -17,7 +17,7 @@ import msgspec
 
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
 
 __all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "since"]
 

@@ -26,8 +26,8 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.resources import CONFIG_MAPS, JOBS, SECRETS, Resource
-from pykruise.pods.node_images import NODE_IMAGES
-from pykruise.pods.probe_api import NODE_POD_PROBES, POD_PROBE_MARKERS
+from pykruise.pods.images.node_images import NODE_IMAGES
+from pykruise.pods.probes.api import NODE_POD_PROBES, POD_PROBE_MARKERS
 from simulation import (
     generate_advancedcronjob,
     generate_blind,

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.runtime import named
+from pykruise.runtime import named_objects as named
 
 __all__ = ["Change", "always", "mutated", "trusts_the_cache"]
 

@@ -40,13 +40,14 @@ from pykruise.kinds.statefulset import update as set_update
 from pykruise.kinds.statefulset import working_set as set_working_set
 from pykruise.kinds.statefulset.building import RevisionChoice
 from pykruise.kinds.statefulset.types import StatefulSetSpec
-from pykruise.kube import cache, hand_over, reflector
+from pykruise.kube.cache import cache, reflector
+from pykruise.kube.election import takeover as hand_over
 from pykruise.kube.errors import KubeError
-from pykruise.kube.int_or_percent import Rounding
+from pykruise.kube.values.int_or_percent import Rounding
 from pykruise.plans import in_place as in_place_steps
 from pykruise.plans import in_place_turns, phases
 from pykruise.pods.in_place import NotInPlace
-from pykruise.pods.ordinals import Reserved
+from pykruise.pods.workload.ordinals import Reserved
 from pykruise.runtime import execute, reconcile, shared_keys
 from simulation.kinds import generate
 from simulation.mutating import Change, always, mutated

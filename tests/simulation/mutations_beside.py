@@ -18,7 +18,7 @@ from pykruise.kinds.workloadspread import plan as spread_plan
 from pykruise.kinds.workloadspread import status as spread_status
 from pykruise.kinds.workloadspread import subset_allocator
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
-from pykruise.pods import budgets
+from pykruise.pods.workload import budgets
 from pykruise.runtime import object_reader
 from simulation.mutating import Change, always
 

@@ -14,9 +14,9 @@ from pykruise.kinds.nodeimage import entries
 from pykruise.kinds.nodeimage import plan as node_plan
 from pykruise.kinds.nodeimage import status as node_status
 from pykruise.kinds.nodeimage.kind import KIND as NODE_IMAGE
-from pykruise.pods import fan_out
-from pykruise.pods.fan_out import Policy, State
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.jobs import fan_out
+from pykruise.pods.jobs.fan_out import Policy, State
 from pykruise.runtime.plan import Plan
 from simulation.mutating import Change, always, trusts_the_cache
 

@@ -17,8 +17,8 @@ from pykruise.kinds.ephemeraljob import kind as ephemeral_kind
 from pykruise.kinds.ephemeraljob import plan as ephemeral_plan
 from pykruise.kinds.ephemeraljob.kind import KIND as EPHEMERAL_JOB
 from pykruise.kinds.ephemeraljob.snapshot import EphemeralJobView
-from pykruise.pods import fan_out
-from pykruise.pods.fan_out import OnFailure, Policy, State
+from pykruise.pods.jobs import fan_out
+from pykruise.pods.jobs.fan_out import OnFailure, Policy, State
 from simulation.mutating import Change, always
 
 __all__ = ["ADVANCEDCRONJOB", "BROADCASTJOB", "EPHEMERALJOB"]

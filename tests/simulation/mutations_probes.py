@@ -12,7 +12,7 @@ from pykruise.kinds.nodepodprobe.kind import KIND as NODE_POD_PROBE
 from pykruise.kinds.podprobemarker import entries, plan, snapshot, wakes
 from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import probe_marks
+from pykruise.pods.probes import marks as probe_marks
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox import probe_agents
 from simulation.mutating import Change, always

@@ -8,7 +8,7 @@ import msgspec
 from pykruise.kinds.persistentpodstate import injection, plan
 from pykruise.kinds.persistentpodstate.kind import KIND
 from pykruise.kinds.persistentpodstate.view import StateView
-from pykruise.pods.ordinals import Reserved
+from pykruise.pods.workload.ordinals import Reserved
 from pykruise.runtime.plan import Plan
 from simulation.mutating import Change, always
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.client.transport import Request, Response, Transport
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError, error_for
-from pykruise.kube.transport import Request, Response, Transport
 from simulation.history import RECONCILE, SENDER
 from simulation.script import Fault
 from support.faults import Answer

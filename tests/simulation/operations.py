@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, ForbiddenError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS, Resource
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.kubelet import Kubelets
-from pykruise.sandbox.nodes import NodeSpec
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.kubelet import Kubelets
+from pykruise.sandbox.nodes.specs import NodeSpec
 from simulation.operations_copies import CopyOperations
 from simulation.operations_debugging import DebuggingOperations
 from simulation.operations_of_jobs import JobOperations

@@ -7,7 +7,7 @@ Which copy is meant is a number: of the objects of that kind and name, whoever m
 
 from typing import Any
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource

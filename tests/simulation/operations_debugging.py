@@ -5,7 +5,7 @@ Operation of a script ──▶ Operations.do() ──▶ DebuggingOperations: r
 
 from typing import Any
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 

@@ -5,11 +5,11 @@ Operation of a script ──▶ Operations.do() (operations.py) ──▶ these
 
 from typing import Any
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, PODS, Resource
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 
 __all__ = ["JobOperations"]
 

@@ -5,12 +5,12 @@ Operation of a script ──▶ Operations.do() ──▶ ProbeOperations: reque
 
 from typing import Any
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
-from pykruise.pods.probe_api import NODE_POD_PROBES, POD_PROBE_MARKERS
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.kubelet import Kubelets
+from pykruise.pods.probes.api import NODE_POD_PROBES, POD_PROBE_MARKERS
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.kubelet import Kubelets
 
 __all__ = ["ProbeOperations"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.patches.types import PatchType

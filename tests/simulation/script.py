@@ -53,13 +53,13 @@ class Script(msgspec.Struct, frozen=True, omit_defaults=True):
     managers: int = 1
     """More than one: they stand for election, and faults may end the one that leads."""
     shares: bool = False
-    """Whether managers share the work (kube/membership.py); faults may end the one that works on the workload."""
+    """Whether managers share the work (election/membership.py); faults may end the one that works on the workload."""
     operations: tuple[Operation, ...] = ()
     faults: tuple[Fault, ...] = ()
     latency_s: float = 0.02
     """Requests take up to this long each way."""
     reads_in_portions: bool = False
-    """Whether the manager collects events of pods before it reads them (kube/event_batching.py)."""
+    """Whether the manager collects events of pods before it reads them (kube/cache/event_batching.py)."""
     hook_s: float = 3.0
     """How long the handler of lifecycle hooks takes."""
     kubelet: dict[str, float] = {}

@@ -22,12 +22,13 @@ from pykruise.kinds import kinds as all_kinds
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.client import Client
+from pykruise.kube.cache.event_batching import Pace
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.clock import loop_clock, parse_time
-from pykruise.kube.controller import unmeasured
-from pykruise.kube.event_batching import Pace
-from pykruise.kube.leases import LeaderElector
-from pykruise.kube.membership import Membership
+from pykruise.kube.control.controller import unmeasured
+from pykruise.kube.election.leases import LeaderElector
+from pykruise.kube.election.membership import Membership
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import (
     CONTROLLER_REVISIONS,
@@ -36,14 +37,13 @@ from pykruise.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
 )
-from pykruise.kube.transport import Transport
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
-from pykruise.pods.node_images import NODE_IMAGES
-from pykruise.pods.probe_api import NODE_POD_PROBES
+from pykruise.pods.images.node_images import NODE_IMAGES
+from pykruise.pods.probes.api import NODE_POD_PROBES
 from pykruise.runtime.reconcile import Reconciler
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from simulation.beside import Together
 from simulation.history import RECONCILE, SENDER, Commit, Reconcile, RecordingStorage
 from simulation.kinds import KINDS as SIMULATED

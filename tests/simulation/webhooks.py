@@ -29,14 +29,14 @@ from pykruise.kinds.workloadspread.assignment import Assignment, Spreading
 from pykruise.kinds.workloadspread.readers import CachedSpreads, SpreadReader
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Transport, WrappedTransport
 from pykruise.kube.clock import Clock
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.kube.quota import Quota
+from pykruise.kube.control.quota import Quota
 from pykruise.kube.resources import PODS
-from pykruise.kube.transport import Transport, WrappedTransport
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.review import Lookups, live_lookups
-from pykruise.pods.probe_api import POD_PROBE_MARKERS
+from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from simulation.budget_rules import REVIEW, Review
 
 __all__ = ["Webhooks"]

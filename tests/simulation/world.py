@@ -17,12 +17,12 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import explained
 from pykruise.kinds import kinds
 from pykruise.kube.documents import decode
+from pykruise.kube.election.key_slots import slot_of
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.slots import slot_of
 from pykruise.manager.manager import Manager
 from pykruise.pods.reasons import AT_REST, CODES, Code
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import NOTHING
 from pykruise.sandbox.virtual_time import VirtualLoop
 from simulation.rules import Violation

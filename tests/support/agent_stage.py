@@ -23,10 +23,10 @@ from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
 from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kinds import crds
 from pykruise.kinds.gates import Gates
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from pykruise.manager.daemon import DAEMON, daemon_roles

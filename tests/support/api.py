@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
+from pykruise.kube.client.transport import Response
 from pykruise.kube.clock import loop_clock
-from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule, WatchStream
-from pykruise.sandbox.apiserver.storage import Storage
+from pykruise.sandbox.apiserver.objects.storage import Storage
 
 JSON = "application/json"
 MERGE = "application/merge-patch+json"

@@ -22,9 +22,9 @@ from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import PODS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.nodes import project_node
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.nodes import project_node
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.views import Views

@@ -9,8 +9,8 @@ from typing import Any
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import PODS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from support.daemonsets import POOL_LABEL, Pool
 from support.scenario import Object, Stage
 

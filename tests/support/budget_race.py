@@ -16,16 +16,16 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.manager.manager import Manager
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from support.webhook_place import AT_ONCE, Place
 
 __all__ = ["REFUSED", "Raced", "race"]

@@ -21,17 +21,17 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import ConflictError, ConnectionLostError, ForbiddenError, NotFoundError, Status
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference
 from pykruise.kube.patches import apply_merge_patch
 from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.owners import OwnerReference
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
-from pykruise.pods.budgets import BudgetView, project_budget, related_annotations
-from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.settings import settings_from
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import BudgetView, project_budget, related_annotations
 from pykruise.runtime.read import Memories
 from support.reviews import request
 from support.snapshots import read_of, taken

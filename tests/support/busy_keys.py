@@ -30,11 +30,11 @@ from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import loop_clock
-from pykruise.kube.controller import unmeasured
+from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.ids import Key
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import NAMESPACES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
@@ -44,7 +44,7 @@ from pykruise.plans.views import MARKER_VIEWS
 from pykruise.runtime.object_reader import LiveObjects
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from support.paper import START
 from support.sandbox import Place
 from support.stored_kinds import storage_with_kinds

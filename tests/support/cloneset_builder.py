@@ -18,12 +18,12 @@ from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView, Settings, Snapshot
 from pykruise.kube.clock import format_time
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView
-from pykruise.pods import keys
-from pykruise.pods.claims import ClaimView, project_claim
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
-from pykruise.pods.selector_guard import record_of
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import ClaimView, project_claim
+from pykruise.pods.workload.revisions import RevisionView, project_revision, revision_data, revision_hash
+from pykruise.pods.workload.selector_guard import record_of
 from pykruise.runtime.read import Memories
 from support.snapshots import OnPaper, snapshot_of
 from support.workload_builder import NAME, NAMESPACE, NOW, UID, WorkloadBuilder

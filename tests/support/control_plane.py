@@ -13,12 +13,12 @@ from typing import Any
 
 from pykruise.kinds import crds
 from pykruise.kinds.gates import Gates
-from pykruise.kube.client import Client
-from pykruise.kube.config import load_kubeconfig
-from pykruise.kube.connection import Connection
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.connection import Connection
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import AlreadyExistsError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from pykruise.manager.roles import RBAC, roles
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane

@@ -19,10 +19,10 @@ from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, S
 from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
-from pykruise.pods import keys
-from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
-from pykruise.pods.selector_guard import record_of
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView, project_revision, revision_data, revision_hash
+from pykruise.pods.workload.selector_guard import record_of
 from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories

@@ -12,8 +12,8 @@ import orjson
 
 from pykruise.kinds.daemonset.snapshot import Snapshot
 from pykruise.plans.views import NodeView, project_node
-from pykruise.pods.pod_decoding import PodProjector
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import PodProjector
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Memories
 from support.daemonset_builder import DaemonSetBuilder
 

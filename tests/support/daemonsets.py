@@ -12,15 +12,15 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from pykruise.kinds.daemonset.types import DAEMON_SETS
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
-from pykruise.sandbox.nodes import NodeSpec
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.sandbox.nodes.specs import NodeSpec
 from support.scenario import Object, Stage
 
 POOL_LABEL = "example.com/pool"

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pykruise.kube.client import Client
-from pykruise.kube.config import load
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import decode
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
 from support.up import PYKRUISE

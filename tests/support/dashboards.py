@@ -15,7 +15,7 @@ import orjson
 from pykruise.dashboard.guard import OWN_HEADER
 from pykruise.dashboard.serve import Dashboard, DashboardOptions, dashboard_at
 from pykruise.dashboard.sessions import LaptopDoor
-from pykruise.kube.config import load
+from pykruise.kube.config.kubeconfig import load
 
 __all__ = ["Stream", "Visitor", "dashboard", "visitor", "visitor_at"]
 

@@ -11,7 +11,7 @@ from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.view.decoding import project_pod
 from pykruise.runtime.actions import Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken

@@ -29,7 +29,7 @@ from pykruise.agent.cri.values import (
     SandboxStatus,
 )
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.image_references import parse_image
+from pykruise.kube.values.image_references import parse_image
 
 __all__ = ["FakeContainer", "FakeRuntime", "Remote"]
 

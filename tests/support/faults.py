@@ -20,6 +20,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pykruise.kube.client.transport import Request as SentRequest
+from pykruise.kube.client.transport import Response, Transport
 from pykruise.kube.errors import (
     ConnectionLostError,
     RequestTimeoutError,
@@ -27,8 +29,6 @@ from pykruise.kube.errors import (
     UnreachableError,
     error_for,
 )
-from pykruise.kube.transport import Request as SentRequest
-from pykruise.kube.transport import Response, Transport
 
 # ── requests, and what matches them ──────────────────────────────────────────
 

@@ -16,9 +16,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from pykruise.kube.client.transport import Response
 from pykruise.kube.clock import system_clock
-from pykruise.kube.http_wire import split_target
-from pykruise.kube.transport import Response
+from pykruise.kube.http.wire import split_target
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.apiserver.access.users import ADMIN
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import encode
-from pykruise.pods.image_pull_jobs import PullJobView, project_pull_job
-from pykruise.pods.node_images import NodeImageView, project_node_image
-from pykruise.pods.nodes import NodeView
+from pykruise.pods.images.node_images import NodeImageView, project_node_image
+from pykruise.pods.images.pull_jobs import PullJobView, project_pull_job
+from pykruise.pods.view.nodes import NodeView
 
 NOW: Instant = parse_time("2026-03-01T12:00:00Z")
 

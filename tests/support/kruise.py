@@ -10,7 +10,7 @@ import msgspec
 from pykruise.cli.kubectl.entry import run_async
 from pykruise.cli.kubectl.flags import Call
 from pykruise.cli.kubectl.session import Reached, Surroundings
-from pykruise.kube.transport import Transport, WrappedTransport
+from pykruise.kube.client.transport import Transport, WrappedTransport
 from support.scenario import Stage
 
 __all__ = ["Kruise", "Said"]

@@ -15,10 +15,10 @@ import msgspec
 
 from pykruise.cli.kubectl.entry import run
 from pykruise.cli.kubectl.session import Surroundings
-from pykruise.kube.client import Client
-from pykruise.kube.config import load_kubeconfig
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import decode
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, STATEFUL_SETS
 from support.up import Kubectl
 

@@ -16,12 +16,12 @@ from typing import Any
 import msgspec
 import orjson
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.errors import ConnectionLostError, KubeError, SilentStreamError, error_for
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import parse_label_selector
-from pykruise.kube.transport import Request, Response
+from pykruise.kube.values.selectors import parse_label_selector
 
 WIDGETS = Resource("example.io", "v1", "widgets", "Widget")
 NAMESPACE = "ns"

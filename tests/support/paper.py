@@ -14,12 +14,12 @@ import msgspec
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import decode, deep_copy, encode
 from pykruise.kube.patches.strategic import apply_strategic_merge
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.images import ImageTable
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.images import ImageTable
+from pykruise.sandbox.nodes.pod_life import advance
+from pykruise.sandbox.nodes.pod_state import KubeletSettings, PodState, World, begin, recover
+from pykruise.sandbox.nodes.pod_status import is_worth_reporting, patch_for, status_of
 from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_life import advance
-from pykruise.sandbox.pod_state import KubeletSettings, PodState, World, begin, recover
-from pykruise.sandbox.pod_status import is_worth_reporting, patch_for, status_of
 from pykruise.sandbox.pod_view import PodView
 
 Object = dict[str, Any]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan, Step
 from support.cloneset_builder import NAME

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.resources import PODS
 from support.scenario import Stage

@@ -8,10 +8,10 @@ from typing import Any
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import encode
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.probes import MarkerView, NodeProbesView, marker_projector, project_node_probes
-from pykruise.pods.views import PodView
+from pykruise.pods.probes.views import MarkerView, NodeProbesView, marker_projector, project_node_probes
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import PodView
 
 NOW: Instant = parse_time("2026-03-01T12:00:00Z")
 EXEC: Mapping[str, Any] = {"exec": {"command": ["/idle.sh"]}}

@@ -10,8 +10,8 @@ from pykruise.kinds.imagepulljob.defaults import FINALIZER
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
 from pykruise.kinds.imagepulljob.snapshot import Snapshot
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.node_images import NodeImageView
+from pykruise.pods.images.node_images import NodeImageView
+from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.image_objects import NOW, entry, job, node_image, said

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Plan
 from support.plan_views import steps_named

@@ -16,10 +16,10 @@ from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import NotFoundError
-from pykruise.kube.image_references import ImageName, parse_image
 from pykruise.kube.resources import NAMESPACES, SECRETS
+from pykruise.kube.values.image_references import ImageName, parse_image
 from pykruise.manager.settings import SECRETS_NAMESPACE, Settings
-from pykruise.pods.node_images import NODE_IMAGES, NodeImageView, project_node_image
+from pykruise.pods.images.node_images import NODE_IMAGES, NodeImageView, project_node_image
 from pykruise.sandbox.cluster import ClusterSettings
 from support.daemonsets import POOL_LABEL, Pool
 from support.scenario import Object, Stage

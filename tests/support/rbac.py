@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.errors import error_for
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
 USER = "system:serviceaccount:kruise-system:kruise-manager"
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

@@ -15,10 +15,10 @@ from contextlib import asynccontextmanager
 
 from pykruise.cli.demo import play_demo
 from pykruise.cli.errors import CommandError
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import system_clock
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.manager.manager import Manager
 from support.control_plane import connection, install_kinds
 from support.up import PYKRUISE

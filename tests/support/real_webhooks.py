@@ -14,12 +14,12 @@ from contextlib import contextmanager
 import uvloop
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.owners import owner_reference
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.owners import owner_reference
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import Webhooks
 from support.control_plane import connection

@@ -28,7 +28,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.kind import Kind
-from pykruise.pods.white_list import CONFIGURATION
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from support.kruise import Kruise
 from support.scenario import Object, Stage, cloneset, pod_watch
 from support.sidecarsets import container

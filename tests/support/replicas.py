@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.manager.settings import Settings
 from pykruise.manager.webhooks import Webhooks
 from support.webhooks import GATES, LOOPBACK, running_webhooks, wait_ready, webhook_settings

@@ -11,8 +11,8 @@ from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer,
 from pykruise.kube.patches import apply_json_patch
 from pykruise.kube.resources import Resource
 from pykruise.plans.review import RevisionLookup
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.selector_guard import record_of
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.selector_guard import record_of
 
 Doc = dict[str, Any]
 

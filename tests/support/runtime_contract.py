@@ -17,7 +17,7 @@ from pykruise.agent.cri.errors import (
 )
 from pykruise.agent.cri.values import Auth, SandboxConfig
 from pykruise.agent.image_puller import find_image
-from pykruise.kube.image_references import parse_image
+from pykruise.kube.values.image_references import parse_image
 
 __all__ = ["CHECKS", "Hands"]
 

@@ -15,23 +15,23 @@ import msgspec
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, ReviewRule
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.clock import Clock
-from pykruise.kube.controller import unmeasured
+from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.documents import decode
+from pykruise.kube.election.key_slots import Keying
+from pykruise.kube.election.leases import LeaderElector
+from pykruise.kube.election.membership import Membership
 from pykruise.kube.errors import KubeError, NotFoundError
-from pykruise.kube.leases import LeaderElector
-from pykruise.kube.membership import Membership
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, PODS, Resource
-from pykruise.kube.slots import Keying
-from pykruise.kube.transport import Transport
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
-from pykruise.sandbox.kubelet import Kubelets
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.sandbox.nodes.kubelet import Kubelets
 from support.control_plane import allow_election
 from testbed.node import Nodes
 

@@ -13,7 +13,7 @@ import msgspec
 __all__ = ["Growth", "document_of", "typed_document_of"]
 
 Fields = Callable[[str], Mapping[str, Any] | None]
-"""Definition → its fields (kube/builtin_types.py: `fields_of`)."""
+"""Definition → its fields (kube/schemas/builtin_types.py: `fields_of`)."""
 
 _POD: Final = "io.k8s.api.core.v1.PodTemplateSpec"
 _OPEN: Final[Mapping[str, str]] = {

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.transport import Request, Response
+from pykruise.kube.client.transport import Request, Response
 
 
 class Asked(Request, frozen=True, kw_only=True):

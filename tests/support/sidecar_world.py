@@ -22,9 +22,9 @@ from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, defi
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.revisions import RevisionView, project_revision
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.sidecarsets import NOW, pod

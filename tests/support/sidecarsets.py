@@ -12,7 +12,7 @@ from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset, r
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, deep_copy, encode
 from pykruise.kube.errors import Cause
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 

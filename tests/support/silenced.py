@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from pykruise.kube.transport import Request, Transport, WrappedTransport
+from pykruise.kube.client.transport import Request, Transport, WrappedTransport
 
 __all__ = ["SilencedTransport"]
 

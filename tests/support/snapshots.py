@@ -14,7 +14,7 @@ from pykruise.kube.ids import Key
 from pykruise.plans.kind import Kind
 from pykruise.runtime.assemble import views_of
 from pykruise.runtime.control import Control
-from pykruise.runtime.listed import Listed
+from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.read import Memories, Read
 from pykruise.runtime.views import Views
 

@@ -15,7 +15,7 @@ SOURCES = [one / "src" / "pykruise" for one in DISTRIBUTIONS]
 
 @functools.cache
 def source_of(file: str) -> str | None:
-    """`kube/cache.py` for that module's file; None for what is not pykruise's."""
+    """`kube/cache/cache.py` for that module's file; None for what is not pykruise's."""
     for folder in SOURCES:
         if file.startswith(f"{folder}/"):
             return file.removeprefix(f"{folder}/")

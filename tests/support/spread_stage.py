@@ -9,13 +9,13 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.resources import DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
-from pykruise.kube.transport import Request
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.views import PodView
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
 from support.daemonsets import Pool
 from support.scenario import Object, Stage
 

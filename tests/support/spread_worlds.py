@@ -13,11 +13,11 @@ from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.node_rules import Taint
+from pykruise.kube.pod_rules.nodes import Taint
 from pykruise.plans.views import NodeView
-from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.spreads import NOW, placed_in, pod, view

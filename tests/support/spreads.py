@@ -20,17 +20,17 @@ from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONED
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.clock import parse_time
+from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.errors import ConflictError, Status
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference, controller_of
 from pykruise.kube.patches import apply_merge_patch
-from pykruise.kube.quota import Quota
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.owners import OwnerReference, controller_of
 from pykruise.plans.targets import OwnerMissingError
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.white_list import WhiteList, WhiteListError
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.workload.allowed_workloads import WhiteList, WhiteListError
 from support.reviews import request
 
 NOW = parse_time("2026-01-31T12:00:00Z")

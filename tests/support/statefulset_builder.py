@@ -26,13 +26,13 @@ from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
-from pykruise.pods import keys
-from pykruise.pods.claims import ClaimView, project_claim
-from pykruise.pods.image_pull_jobs import project_pull_job
-from pykruise.pods.pod_decoding import PodProjector
-from pykruise.pods.revisions import RevisionView, project_revision, revision_data, revision_hash
-from pykruise.pods.selector_guard import record_of
-from pykruise.pods.views import PodView
+from pykruise.pods.images.pull_jobs import project_pull_job
+from pykruise.pods.view import keys
+from pykruise.pods.view.decoding import PodProjector
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import ClaimView, project_claim
+from pykruise.pods.workload.revisions import RevisionView, project_revision, revision_data, revision_hash
+from pykruise.pods.workload.selector_guard import record_of
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.snapshots import snapshot_of

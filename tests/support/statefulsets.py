@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.pods import keys
-from pykruise.pods.ordinals import split_name
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.ordinals import split_name
 from support.scenario import Object, Stage, rolling
 
 GATE = {"conditionType": keys.IN_PLACE_READY}

@@ -9,13 +9,13 @@ import random
 import msgspec
 
 from pykruise.kinds import GROUPS, conversions, crds
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.sandbox.apiserver import ApiServer, ConversionFunctions
-from pykruise.sandbox.apiserver.crds import CRD_SHELF
-from pykruise.sandbox.apiserver.storage import MemoryStorage, Stored
+from pykruise.sandbox.apiserver.custom.crds import CRD_SHELF
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, Stored
 from pykruise.sandbox.local import LocalTransport
 
 _kept: dict[tuple[Instant, str], tuple[list[tuple[str, Stored]], int]] = {}

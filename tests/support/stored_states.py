@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import Resource
 from support.scenario import Object, Stage

@@ -16,11 +16,11 @@ import msgspec
 from pykruise.admission.configurations import VALIDATING
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation, text
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 from pykruise.manager.roles import RBAC
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import AT_REST, Code

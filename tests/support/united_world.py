@@ -33,13 +33,13 @@ from pykruise.kinds.uniteddeployment.workloads import (
     project_workload,
 )
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
+from pykruise.kube.values.owners import owner_reference
 from pykruise.plans.targets import project_target
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.revisions import project_revision
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.workload.revisions import project_revision
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.views import Views

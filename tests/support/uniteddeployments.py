@@ -17,7 +17,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SUBSET_LABEL,
     TEMPLATES,
 )
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from support.daemonsets import Pool
 from support.scenario import Object, Stage
 

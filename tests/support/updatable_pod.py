@@ -17,8 +17,9 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.patches import apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
-from pykruise.pods import keys
-from pykruise.pods.containers import (
+from pykruise.pods.in_place import PodPatch
+from pykruise.pods.view import keys
+from pykruise.pods.view.containers import (
     ContainerFacts,
     ContainerStatusFacts,
     RawContainer,
@@ -26,8 +27,7 @@ from pykruise.pods.containers import (
     container_facts,
     status_facts,
 )
-from pykruise.pods.in_place import PodPatch
-from pykruise.pods.views import ConditionView
+from pykruise.pods.view.pod_view import ConditionView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 POD = definition_for(PODS) or ""

@@ -6,7 +6,7 @@ Woken(KIND, {CLONE_SET_VIEWS: [view]}, settings=Settings()).by(POD_VIEWS, None, 
 from collections.abc import Callable
 from typing import Any
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.plans.kind import Kind

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds import crds
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.clock import system_clock
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from pykruise.kube.retries import RetryPolicy
-from pykruise.kube.transport import Transport
 from pykruise.manager.webhooks import Webhooks
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport

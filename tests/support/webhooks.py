@@ -12,7 +12,7 @@ from pykruise.admission.configurations import MUTATING, VALIDATING, Endpoint, co
 from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import Gates
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError

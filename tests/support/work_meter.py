@@ -1,6 +1,6 @@
 """How much work a call does: counted, not timed, and by the line of the code that does it.
 
-modules of pykruise ──▶ imported again, instrumented ──▶ a call ──▶ {"kube/selectors.py:71 call": 1284, …}
+modules of pykruise ──▶ imported again, instrumented ──▶ a call ──▶ {"kube/values/selectors.py:71 call": 1284, …}
 
 Counted are calls, turns of loops, and what the interpreter's own functions do in one go, by the size of what they are
 given: `names.count(name)`, `name in names`, `text + more`, `[*one, *other]`, `sorted(...)`, `json.dumps(...)`. A
@@ -29,7 +29,7 @@ __all__ = ["WorkMeter"]
 
 ROOT: Final = "pykruise"
 
-PLAIN: Final = frozenset({"pykruise.kube.hashing"})
+PLAIN: Final = frozenset({"pykruise.kube.values.hashing"})
 """Modules that are left as they are: a few lines that read each byte once, and would be counted millions of times."""
 
 _SIZED: Final = (str, bytes, list, tuple, dict, set, frozenset, deque, Counter)

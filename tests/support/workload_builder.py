@@ -9,8 +9,8 @@ from typing import Any, Self
 import orjson
 
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.pods.pod_decoding import PodProjector
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import PodProjector
+from pykruise.pods.view.pod_view import PodView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 NAMESPACE, NAME, UID = "shop", "web", "owner-uid"

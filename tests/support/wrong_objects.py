@@ -20,7 +20,7 @@ from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.ids import Key
 from pykruise.plans.review import Lookups
-from pykruise.pods.white_list import WhiteList
+from pykruise.pods.workload.allowed_workloads import WhiteList
 from support.wrong_values import LABELS, Document, Whole, pod
 
 __all__ = ["NOW", "Cluster", "rules_around", "view_of", "views"]

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds import crds
-from pykruise.kube.builtin_types import fields_of
 from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.schemas.builtin_types import fields_of
 from support.schema_documents import Growth, document_of, typed_document_of
 
 Document = dict[str, Any]

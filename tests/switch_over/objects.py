@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from pykruise.kinds import conversions
-from pykruise.kube.conversion import annotate, convert
+from pykruise.kube.schemas.conversion import annotate, convert
 
 __all__ = ["Document", "in_served_version", "jobs", "objects_at_rest"]
 

@@ -25,10 +25,10 @@ from pykruise.dashboard.assets import Assets
 from pykruise.dashboard.guard import Guard
 from pykruise.kube.admission import AdmissionAnswer, ResourceRule, ReviewRule
 from pykruise.kube.clock import system_clock
-from pykruise.kube.http_app import App
-from pykruise.kube.http_server import HttpServer
-from pykruise.kube.http_server_connection import REFUSAL_CODES
-from pykruise.kube.http_wire import Request
+from pykruise.kube.http.app import App
+from pykruise.kube.http.server import HttpServer
+from pykruise.kube.http.server_connection import REFUSAL_CODES
+from pykruise.kube.http.wire import Request
 from pykruise.kube.program.serving import Address, Answer, PlainServer
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.certificates import issue
@@ -204,7 +204,7 @@ async def test_every_server_has_an_answer_to_everything_that_is_refused(
 
 def test_a_refusal_that_the_connection_gives_has_its_code_in_the_list() -> None:
     """`_refuse(code)`, `failed(code, …)` and what `_flaw_of_head` returns."""
-    path = next(path for source in SOURCES for path in source.glob("kube/http_server_connection.py"))
+    path = next(path for source in SOURCES for path in source.glob("kube/http/server_connection.py"))
     codes = {
         node.value
         for node in ast.walk(ast.parse(Path(path).read_text()))

@@ -19,7 +19,7 @@ from pykruise.agent.cri.shortened import LONGEST_FIELD, Shortened
 from pykruise.agent.cri.values import ExecResult
 from pykruise.kube.clock import system_clock
 from pykruise.kube.errors import ConfigurationError
-from pykruise.kube.image_references import parse_image
+from pykruise.kube.values.image_references import parse_image
 from support.cri_messages import whole_protocol
 from support.cri_server import serving
 from support.fake_runtime import FakeRuntime, Remote

@@ -7,8 +7,8 @@ import pytest
 from pykruise.agent.cri.values import Image
 from pykruise.agent.image_puller import find_image
 from pykruise.agent.rules.pull_secrets import SOURCE_KEY
-from pykruise.kube.image_references import parse_image
 from pykruise.kube.resources import SECRETS
+from pykruise.kube.values.image_references import parse_image
 from support.agent_stage import AgentStage, agent_stage, pull_secret, tag
 from support.fake_runtime import Remote
 

@@ -22,10 +22,10 @@ from pykruise.agent.rules.image_pulls import (
 )
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import encode
-from pykruise.kube.image_pulls import Pulled, PullFailure
-from pykruise.kube.image_references import ImageName
-from pykruise.sandbox.faults import Rule, pull_of
-from pykruise.sandbox.images import ImageTable
+from pykruise.kube.values.image_pulls import Pulled, PullFailure
+from pykruise.kube.values.image_references import ImageName
+from pykruise.sandbox.nodes.faults import Rule, pull_of
+from pykruise.sandbox.nodes.images import ImageTable
 
 NGINX = ImageName("nginx", "1")
 GOOD = Attempt(5.0, Pulled("docker.io/library/nginx@sha256:1"))

@@ -16,7 +16,7 @@ from pykruise.agent.rules.probe_checks import (
     status_of,
 )
 from pykruise.kube.clock import format_time
-from pykruise.sandbox.faults import Rule, failed_probe
+from pykruise.sandbox.nodes.faults import Rule, failed_probe
 from pykruise.sandbox.pod_decoding import PodProjector
 
 EXEC: dict[str, Any] = {"exec": {"command": ["/idle.sh"]}}

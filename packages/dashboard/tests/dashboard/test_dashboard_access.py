@@ -8,10 +8,10 @@ import orjson
 
 from pykruise.dashboard.access import ALLOWED_S, DENIED_S, UNKNOWN_S, ReviewedAccess, User
 from pykruise.dashboard.mirror import KEPT_S, MirrorTransport
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.resources import EVENTS, PODS
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
 
 SETS = "clonesets.apps.kruise.io"
 

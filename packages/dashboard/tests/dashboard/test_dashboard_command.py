@@ -12,8 +12,8 @@ from pykruise.cli.main import app
 from pykruise.dashboard.serve import DashboardOptions, dashboard_at
 from pykruise.dashboard.server import _cookie
 from pykruise.kube.clock import system_clock
-from pykruise.kube.connection import Connection
-from pykruise.kube.http_wire import Request
+from pykruise.kube.config.connection import Connection
+from pykruise.kube.http.wire import Request
 from pykruise.sandbox.certificates import issue
 from pykruise.testing.http import HttpSandbox
 from support.dashboards import dashboard

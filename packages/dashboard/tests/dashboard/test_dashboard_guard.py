@@ -3,7 +3,7 @@
 import pytest
 
 from pykruise.dashboard.guard import OWN_HEADER, Guard
-from pykruise.kube.http_wire import Request
+from pykruise.kube.http.wire import Request
 
 OWN = Guard({"127.0.0.1:8080", "localhost:8080"})
 

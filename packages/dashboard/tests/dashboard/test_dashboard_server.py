@@ -14,12 +14,12 @@ from pykruise.dashboard.serve import DashboardOptions, dashboard_at
 from pykruise.dashboard.sessions import LaptopDoor
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
-from pykruise.kube.config import load
-from pykruise.kube.connection import bearer
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.connection import bearer
+from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
 from pykruise.testing.http import HttpSandbox

@@ -9,11 +9,11 @@ from pykruise.dashboard.access import FullAccess, User
 from pykruise.dashboard.assets import Assets
 from pykruise.dashboard.server import LIMITS, STREAMS_OF_USER, About, Opened, Server
 from pykruise.dashboard.sessions import MOST, MOST_OF_USER, Session, Sessions, TokenDoor
-from pykruise.kube.client import Client
-from pykruise.kube.connection import Connection
-from pykruise.kube.http_app import Streamed
-from pykruise.kube.http_wire import Request
-from pykruise.kube.transport import Response
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Response
+from pykruise.kube.config.connection import Connection
+from pykruise.kube.http.app import Streamed
+from pykruise.kube.http.wire import Request
 
 NOBODY: Any = None
 

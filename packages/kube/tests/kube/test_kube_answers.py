@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.answers import metadata_of
-from pykruise.kube.client import Client
+from pykruise.kube.client.answers import metadata_of
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.errors import MalformedAnswerError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
-from pykruise.kube.retries import RetryPolicy
 from support.examples import examples
 from support.scripted import ScriptedTransport, answer
 from support.sources import SOURCES, source_of

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from pykruise.kube.aside import Aside, LoopSide, OnLoop, on_loop
+from pykruise.kube.control.offload import Aside, LoopSide, OnLoop, on_loop
 
 pytestmark = pytest.mark.real_time
 

@@ -11,9 +11,9 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.event_batching import Pace
 from pykruise.kube.errors import ConnectionLostError, UnreachableError
-from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
 from support.model_server import (
     NAMESPACE,

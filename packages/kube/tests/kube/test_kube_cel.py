@@ -1,7 +1,7 @@
 """Label selectors in CEL; that they hold for the right objects: tests/properties/test_cel_properties.py."""
 
-from pykruise.kube.cel import ALWAYS, MOST_NAMESPACES, MOST_TERMS, NEVER, Meant, both, meant_by
-from pykruise.kube.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector, selector_from
+from pykruise.kube.values.cel import ALWAYS, MOST_NAMESPACES, MOST_TERMS, NEVER, Meant, both, meant_by
+from pykruise.kube.values.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector, selector_from
 
 WEB = selector_from({"matchLabels": {"app": "web"}})
 HAS_WEB = 'has(object.metadata.labels) && "app" in object.metadata.labels && object.metadata.labels["app"] in ["web"]'

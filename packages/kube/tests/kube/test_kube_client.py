@@ -8,7 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.limiter import Limiter
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.client.transport import Response
 from pykruise.kube.errors import (
     LONGEST_WAIT_S,
     AlreadyExistsError,
@@ -32,11 +35,8 @@ from pykruise.kube.errors import (
     UnreachableError,
     UnsupportedMediaTypeError,
 )
-from pykruise.kube.limiter import Limiter
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS
-from pykruise.kube.retries import RetryPolicy
-from pykruise.kube.transport import Response
 from pykruise.kube.version import __version__
 from support.scripted import ScriptedTransport, answer, refusal
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.clock import LAST, format_micro_time, format_time, parse_time
-from pykruise.kube.cron import parse_schedule, ticks_between
+from pykruise.kube.values.cron import parse_schedule, ticks_between
 from support.examples import examples
 
 

@@ -21,8 +21,8 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from pykruise.kube.config import load, load_in_cluster, load_kubeconfig
-from pykruise.kube.connection import Connection, Credentials, Material, RenewedCredentials
+from pykruise.kube.config.connection import Connection, Credentials, Material, RenewedCredentials
+from pykruise.kube.config.kubeconfig import load, load_in_cluster, load_kubeconfig
 from pykruise.kube.errors import ConfigurationError
 from support.certificates import Authority, key_pem
 

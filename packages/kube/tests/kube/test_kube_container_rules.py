@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.container_rules import check_lifecycle
+from pykruise.kube.pod_rules.containers import check_lifecycle
 
 GET = {"path": "/", "port": 80, "scheme": "HTTP"}
 

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykruise.kube.controller import Controller
+from pykruise.kube.control.controller import Controller
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.errors import (
     ConflictError,
     ForbiddenError,
@@ -16,7 +17,6 @@ from pykruise.kube.errors import (
     TooManyRequestsError,
     UnreachableError,
 )
-from pykruise.kube.queue import WorkQueue
 
 Reconcile = Callable[[str], Awaitable[float | None]]
 

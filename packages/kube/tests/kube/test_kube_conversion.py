@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.conversion import Conversion, ConversionError, annotate, convert, section
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.conversion import Conversion, ConversionError, annotate, convert, section
 
 OLD, NEW = "example.com/v1", "example.com/v2"
 KEPT_NEW, KEPT_OLD = "pykruise.io/conversion-v2", "pykruise.io/conversion-v1"

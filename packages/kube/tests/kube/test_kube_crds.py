@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from pykruise.kube.crds import (
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import (
     Column,
     ScalePaths,
     Version,
@@ -16,7 +17,6 @@ from pykruise.kube.crds import (
     schema,
     structural_schema,
 )
-from pykruise.kube.resources import Resource
 
 
 class Colour(StrEnum):

@@ -3,7 +3,7 @@
 import pytest
 
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.kube.cron import ScheduleError, parse_schedule
+from pykruise.kube.values.cron import ScheduleError, parse_schedule
 
 
 def times(text: str, after: str, count: int = 3, *, zone: str = "") -> list[str]:

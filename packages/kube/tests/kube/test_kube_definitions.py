@@ -6,12 +6,12 @@ from typing import Any
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
-from pykruise.kube.definitions import Renewal
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.definition_watch import Renewal
+from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import encode
 from pykruise.kube.ids import Key
-from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.resources import PODS, Resource
 from support.scripted import ScriptedTransport
 

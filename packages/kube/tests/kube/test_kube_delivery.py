@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pykruise.kube.delivery import Delivery
+from pykruise.kube.cache.delivery import Delivery
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
 
 
 def change(name: str) -> Change[Any]:

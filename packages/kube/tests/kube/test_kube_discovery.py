@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from pykruise.kube.discovery import Discovery
+from pykruise.kube.client.discovery import Discovery
 from pykruise.kube.errors import NotFoundError, Status
 from pykruise.kube.resources import Resource
 

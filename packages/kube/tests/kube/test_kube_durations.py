@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.durations import format_duration, parse_duration
+from pykruise.kube.values.durations import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

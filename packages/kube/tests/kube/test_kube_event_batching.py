@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from pykruise.kube.event_batching import Inbox, Pace
+from pykruise.kube.cache.event_batching import Inbox, Pace
 
 PACE = Pace(burst=3, per_s=10.0, wait_s=0.025)
 

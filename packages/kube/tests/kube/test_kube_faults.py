@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import ConnectionLostError, GoneError, RequestTimeoutError, UnreachableError
-from pykruise.kube.transport import Request
 from support.faults import (
     Answer,
     CutAfter,

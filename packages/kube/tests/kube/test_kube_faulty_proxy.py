@@ -12,17 +12,17 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client, WatchEvent
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
+from pykruise.kube.client.client import Client, WatchEvent
+from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.clock import system_clock
-from pykruise.kube.connection import Connection
+from pykruise.kube.config.connection import Connection
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AnswerTooLargeError, KubeError
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.metadata_view import MetadataView, project_metadata
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS
-from pykruise.kube.retries import RetryPolicy
 from support.faulty_proxy import Asked, FaultyProxy, Line, Wire, answered, document, proxied
 
 pytestmark = pytest.mark.real_time
@@ -349,7 +349,7 @@ async def test_a_body_without_end_ends_its_connection_at_the_bound(fault: str) -
 async def test_a_list_whose_pages_are_too_large_is_asked_for_in_small_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pykruise.kube.http_client.MOST_BODY", 100_000)
+    monkeypatch.setattr("pykruise.kube.http.client.MOST_BODY", 100_000)
     async with proxied() as proxy, client_of(proxy) as client:
         # given thirty objects of 4 kB
         for number in range(30):

@@ -1,6 +1,6 @@
 """Field errors in the words of Kubernetes."""
 
-from pykruise.kube import field_errors
+from pykruise.kube.pod_rules import field_errors
 from pykruise.kube.resources import PODS
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.go_text import go_type, quoted, shown
+from pykruise.kube.values.go_text import go_type, quoted, shown
 
 
 @pytest.mark.parametrize(

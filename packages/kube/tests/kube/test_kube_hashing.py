@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pykruise.kube.hashing import ALPHABET, fnv32, fnv32a, hash_text, rand_suffix, safe_encode
+from pykruise.kube.values.hashing import ALPHABET, fnv32, fnv32a, hash_text, rand_suffix, safe_encode
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pykruise.kube.client import Client
-from pykruise.kube.connection import Connection, Credentials, StaticCredentials, bearer
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request
+from pykruise.kube.config.connection import Connection, Credentials, StaticCredentials, bearer
 from pykruise.kube.errors import (
     ConnectionLostError,
     GoneError,
@@ -26,9 +27,8 @@ from pykruise.kube.errors import (
     UnauthorizedError,
     UnreachableError,
 )
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import PODS
-from pykruise.kube.transport import Request
 from support.certificates import Authority
 
 pytestmark = pytest.mark.real_time  # real sockets

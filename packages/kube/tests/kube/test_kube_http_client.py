@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.http_client import HttpClient
-from pykruise.kube.http_connection import Origin
-from pykruise.kube.transport import Request, Response
+from pykruise.kube.http.client import HttpClient
+from pykruise.kube.http.connection import Origin
 
 pytestmark = pytest.mark.real_time  # real sockets
 

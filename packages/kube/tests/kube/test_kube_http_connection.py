@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.http_connection import cut_of
+from pykruise.kube.http.connection import cut_of
 
 
 class ForgetsItsTls(asyncio.Transport):

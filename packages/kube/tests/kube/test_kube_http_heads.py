@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.http_connection import Origin, RequestWriter
-from pykruise.kube.http_heads import (
+from pykruise.kube.client.transport import Request, Response
+from pykruise.kube.http.connection import Origin, RequestWriter
+from pykruise.kube.http.heads import (
     HttpHeadError,
     field_lines,
     flaw_of_host,
@@ -18,8 +19,7 @@ from pykruise.kube.http_heads import (
     request_head,
     without_controls,
 )
-from pykruise.kube.http_wire import HeadWriter
-from pykruise.kube.transport import Request, Response
+from pykruise.kube.http.wire import HeadWriter
 from support.examples import examples
 from support.sources import SOURCES, source_of
 
@@ -133,4 +133,4 @@ def test_no_other_module_writes_heads() -> None:
             if isinstance(text, str) and ("\r\n" in text or " HTTP/1." in text or text.startswith("HTTP/1.")):
                 writers.add(source_of(str(path)) or str(path))
     said = {"admission/server.py", "sandbox/http_front.py"}
-    assert writers - said == {"kube/http_heads.py"}
+    assert writers - said == {"kube/http/heads.py"}

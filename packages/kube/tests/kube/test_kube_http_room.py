@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kube.http_room import Room
+from pykruise.kube.http.fairness import Room
 
 
 class Guest:

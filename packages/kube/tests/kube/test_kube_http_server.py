@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykruise.kube.http_app import Limits, Streamed
-from pykruise.kube.http_server import HttpServer
-from pykruise.kube.http_wire import HeadWriter, Request, split_target
-from pykruise.kube.transport import Response
+from pykruise.kube.client.transport import Response
+from pykruise.kube.http.app import Limits, Streamed
+from pykruise.kube.http.server import HttpServer
+from pykruise.kube.http.wire import HeadWriter, Request, split_target
 
 pytestmark = pytest.mark.real_time
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.http_connection import BROKEN, Origin
-from pykruise.kube.http_stream import Stream, Streams
-from pykruise.kube.transport import Request
+from pykruise.kube.http.connection import BROKEN, Origin
+from pykruise.kube.http.streams import Stream, Streams
 
 pytestmark = pytest.mark.real_time  # real sockets
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pykruise.kube.http_turns import Turns
+from pykruise.kube.http.turns import Turns
 
 
 async def test_addresses_are_served_in_turn_and_a_few_items_in_each_turn_of_the_loop() -> None:

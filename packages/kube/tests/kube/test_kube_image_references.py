@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kube.image_references import ImageName, parse_image
+from pykruise.kube.values.image_references import ImageName, parse_image
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
+from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 
 
 @pytest.mark.parametrize(

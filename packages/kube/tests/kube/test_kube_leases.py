@@ -9,11 +9,17 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import Clock
-from pykruise.kube.leases import FencedTransport, LeaderElector, LeaseLostError, NotLeadingError, Term
+from pykruise.kube.election.leases import (
+    FencedTransport,
+    LeaderElector,
+    LeaseLostError,
+    NotLeadingError,
+    Term,
+)
 from pykruise.kube.resources import CONFIG_MAPS, LEASES
-from pykruise.kube.transport import Request
 from support.faults import Answer, Delay, DropAnswer, FaultyTransport, Refuse, TimeOut, requests, writes
 from support.sandbox import Place, config_map, small_cluster
 

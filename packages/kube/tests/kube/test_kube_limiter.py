@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from pykruise.kube.client.limiter import Limiter
 from pykruise.kube.errors import (
     Cause,
     ConflictError,
@@ -20,7 +21,6 @@ from pykruise.kube.errors import (
     TooManyRequestsError,
     UnreachableError,
 )
-from pykruise.kube.limiter import Limiter
 
 
 async def request(

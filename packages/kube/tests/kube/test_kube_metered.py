@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
+from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import ForbiddenError, error_for
-from pykruise.kube.metered import MeteredTransport
-from pykruise.kube.transport import Request
 from support.scripted import ScriptedTransport, answer
 
 

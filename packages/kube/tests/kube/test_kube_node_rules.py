@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.node_rules import Taint, matches_term, tolerates
+from pykruise.kube.pod_rules.nodes import Taint, matches_term, tolerates
 
 
 @pytest.mark.parametrize(

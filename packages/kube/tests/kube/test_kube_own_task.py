@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pykruise.kube.own_task import in_own_task
+from pykruise.kube.control.retried_task import in_own_task
 
 
 async def _fail() -> None:

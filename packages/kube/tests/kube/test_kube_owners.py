@@ -2,7 +2,8 @@
 
 import pytest
 
-from pykruise.kube.owners import (
+from pykruise.kube.patches import apply_strategic_merge
+from pykruise.kube.values.owners import (
     OwnerReference,
     adoption_patch,
     controller_of,
@@ -12,7 +13,6 @@ from pykruise.kube.owners import (
     owner_references,
     release_patch,
 )
-from pykruise.kube.patches import apply_strategic_merge
 
 POD = "io.k8s.api.core.v1.Pod"
 OWNER = owner_reference(api_version="apps.kruise.io/v1beta1", kind="CloneSet", name="web", uid="set-1")

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pykruise.kube.patterns import PatternError, compile_pattern
+from pykruise.kube.values.patterns import PatternError, compile_pattern
 
 
 @pytest.mark.parametrize("pattern", ["[x(", "(?=ahead)", r"(a)\1", "(a{1000}){1000}"])

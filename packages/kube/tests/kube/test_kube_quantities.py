@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from pykruise.kube.quantities import (
+from pykruise.kube.values.quantities import (
     Family,
     Quantity,
     format_quantity,

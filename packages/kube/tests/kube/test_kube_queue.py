@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from pykruise.kube.queue import QueueClosedError, WorkQueue
+from pykruise.kube.control.queue import QueueClosedError, WorkQueue
 
 
 def elapsed() -> float:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kube.quota import FullError, Quota
+from pykruise.kube.control.quota import FullError, Quota
 
 
 def test_one_key_cannot_take_the_places_of_all() -> None:

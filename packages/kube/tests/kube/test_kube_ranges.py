@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.ranges import merged
+from pykruise.kube.values.ranges import merged
 
 PAIRS = st.lists(st.tuples(st.integers(-5, 40), st.integers(-5, 40)), max_size=8)
 

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from pykruise.kube.documents import deep_copy, same
-from pykruise.kube.field_selectors import parse_field_selector
 from pykruise.kube.patches import apply_json_patch, apply_strategic_merge
-from pykruise.kube.quantities import Quantity
-from pykruise.kube.selectors import parse_label_selector
-from pykruise.kube.validation_rules import (
+from pykruise.kube.pod_rules.names import (
     is_dns1035_label,
     is_dns1123_label,
     is_dns1123_subdomain,
     is_qualified_name,
     is_valid_label_value,
 )
+from pykruise.kube.values.field_selectors import parse_field_selector
+from pykruise.kube.values.quantities import Quantity
+from pykruise.kube.values.selectors import parse_label_selector
 
 Case = dict[str, Any]
 

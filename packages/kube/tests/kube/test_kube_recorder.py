@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventMemory, EventRecorder
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.clock import loop_clock
-from pykruise.kube.recorder import EventMemory, EventRecorder
 from pykruise.kube.resources import NODES, PODS
-from pykruise.kube.retries import RetryPolicy
-from pykruise.kube.transport import Request, Response
 from support.faults import (
     Answer,
     Delay,

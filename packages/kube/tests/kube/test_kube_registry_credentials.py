@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.registry_credentials import (
+from pykruise.kube.values.registry_credentials import (
     Credential,
     credentials_in,
     credentials_in_secret,

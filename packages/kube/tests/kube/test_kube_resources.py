@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.errors import InvalidNameError
-from pykruise.kube.group_kinds import group_of
-from pykruise.kube.http_heads import flaw_of_target
+from pykruise.kube.http.heads import flaw_of_target
 from pykruise.kube.resources import DEPLOYMENTS, PODS, Resource, collection_of
+from pykruise.kube.values.group_kinds import group_of
 from support.examples import examples
 
 HOSTILE = ["..", ".", "a/b", "../../victim/pods/v", "a%2Fb", "%2e%2e", "a\r\nb", "v/status", "\x00"]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.field_selectors import parse_field_selector
-from pykruise.kube.selectors import (
+from pykruise.kube.values.field_selectors import parse_field_selector
+from pykruise.kube.values.selectors import (
     EVERYTHING,
     NOTHING,
     Operator,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.kube.ids import Key
-from pykruise.kube.slots import (
+from pykruise.kube.election.key_slots import (
     AT_ONCE,
     SLOTS,
     Record,
@@ -17,6 +16,7 @@ from pykruise.kube.slots import (
     rendezvous,
     slot_of,
 )
+from pykruise.kube.ids import Key
 
 seats = st.lists(st.integers(0, SLOTS - 1), min_size=1, unique=True)
 names = st.text("abcdefghijklmnopqrstuvwxyz0123456789-.", min_size=1, max_size=63)

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
+from pykruise.kube.cache.store import Change, Store
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change, Store
 
 WEB = Key("default", "web")
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from pykruise.kube.typed_documents import read, without_nulls
+from pykruise.kube.schemas.typed_documents import read, without_nulls
 
 
 class Inner(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pykruise.kube.validation_rules import (
+from pykruise.kube.pod_rules.names import (
     is_dns1035_label,
     is_dns1123_label,
     is_dns1123_subdomain,

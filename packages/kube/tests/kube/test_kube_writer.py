@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.client import Client
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Response
 from pykruise.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -16,8 +18,6 @@ from pykruise.kube.errors import (
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.kube.transport import Response
-from pykruise.kube.writer import Writer
 from support.scripted import ScriptedTransport, answer, refusal
 
 KEY = Key("ns", "a")

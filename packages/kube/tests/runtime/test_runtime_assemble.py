@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.cache import Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Change
+from pykruise.kube.client.client import Client
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.manager.manager import Manager
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, ClaimView
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Around, Read

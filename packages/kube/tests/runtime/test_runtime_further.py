@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from pykruise.kube.clock import loop_clock
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, REPLICA_SETS, Resource
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.views import NamespaceView, project_namespace
-from pykruise.pods.white_list import CONFIGURATION, read_white_list
-from pykruise.runtime.further import AGAIN_S, FurtherKinds, FurtherReads
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION, read_white_list
+from pykruise.runtime.named_kinds import AGAIN_S, FurtherKinds, FurtherReads
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import itself

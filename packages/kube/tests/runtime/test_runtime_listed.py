@@ -9,7 +9,7 @@ from pykruise.kube.errors import ForbiddenError, NotFoundError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
-from pykruise.runtime.listed import Listed, list_once
+from pykruise.runtime.listed_objects import Listed, list_once
 from pykruise.runtime.views import BY_CONTROLLER, Views
 from support.cloneset_builder import NAMESPACE, UID, cloneset
 

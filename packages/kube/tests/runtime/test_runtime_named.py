@@ -11,8 +11,8 @@ from pykruise.kube.errors import ForbiddenError, NotFoundError, Status
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.views import POD_VIEWS
-from pykruise.runtime.listed import Listed
-from pykruise.runtime.named import Named, look_up
+from pykruise.runtime.listed_objects import Listed
+from pykruise.runtime.named_objects import Named, look_up
 from pykruise.runtime.read import Memories, Read
 
 

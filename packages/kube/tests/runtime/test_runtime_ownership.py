@@ -4,7 +4,7 @@ from typing import Any
 
 from pykruise.kube.documents import encode
 from pykruise.kube.resources import PODS, REPLICA_SETS
-from pykruise.kube.selectors import selector_from
+from pykruise.kube.values.selectors import selector_from
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.objects import DocumentView, project_document
 from pykruise.runtime.ownership import ADOPT, RELEASE, Ownership, ownership_of, ownership_stages

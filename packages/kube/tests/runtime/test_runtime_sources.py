@@ -5,13 +5,13 @@ import random
 
 import msgspec
 
-from pykruise.kube.client import Client
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
-from pykruise.kube.writer import Writer
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.sources import Sources
 from pykruise.runtime.views import Views
 from support.faults import Delay, FaultyTransport, reads, watches

@@ -12,14 +12,14 @@ from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.conversion import PROTECT_OPERATIONS
 from pykruise.kube.admission import AdmissionRequest, MatchCondition
-from pykruise.kube.cel import Meant
 from pykruise.kube.documents import Document, annotations_of, deep_copy
 from pykruise.kube.errors import Status
 from pykruise.kube.ids import Key
-from pykruise.kube.selectors import EVERYTHING
-from pykruise.pods import keys
-from pykruise.pods.budgets import related_annotations
-from pykruise.sandbox.apiserver.expressions import compile_expression
+from pykruise.kube.values.cel import Meant
+from pykruise.kube.values.selectors import EVERYTHING
+from pykruise.pods.view import keys
+from pykruise.pods.workload.budgets import related_annotations
+from pykruise.sandbox.apiserver.custom.expressions import compile_expression
 from support.budgets import (
     BOTH_GATES,
     CLONE_SET,

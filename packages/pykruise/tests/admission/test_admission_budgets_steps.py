@@ -14,11 +14,11 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import KubeError
-from pykruise.kube.owners import OwnerReference
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.owners import OwnerReference
 from pykruise.plans.targets import OwnerMissingError
-from pykruise.pods import keys
-from pykruise.pods.budgets import BudgetView, related_annotations
+from pykruise.pods.view import keys
+from pykruise.pods.workload.budgets import BudgetView, related_annotations
 from support.budgets import (
     CLONE_SET,
     DEPLOYMENT,

@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pykruise.admission.certificate_work import authorities_of, problem_with, renewed, shares_authority
 from pykruise.admission.certificates import DAY_S, RENEW_BEFORE_S, YEAR_S, Certificates, read_renew_before
 from pykruise.kube.clock import parse_time
-from pykruise.kube.x509 import alternative_names, certificate_builder, pem_of
+from pykruise.kube.values.x509 import alternative_names, certificate_builder, pem_of
 from support.certificates import Authority, key_pem
 
 NOW = parse_time("2026-01-31T12:00:00Z")

@@ -18,7 +18,7 @@ from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
 from pykruise.plans.review import Lookups
-from pykruise.pods.white_list import CONFIGURATION
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from support.reviews import request
 from support.sandbox import small_cluster
 

@@ -27,14 +27,14 @@ from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget
 from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
-from pykruise.kube.cel import Interests, Meant
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ConflictError, Status
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import selector_from
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.kube.values.cel import Interests, Meant
+from pykruise.kube.values.selectors import selector_from
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.reviews import request
 from support.sandbox import small_cluster
 

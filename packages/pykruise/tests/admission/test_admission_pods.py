@@ -12,11 +12,11 @@ from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
 from pykruise.admission.pods.steps import PodStep, StepError
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
-from pykruise.kube.cel import ALWAYS, Interests, Meant
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import Status
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import EVERYTHING, selector_from
+from pykruise.kube.values.cel import ALWAYS, Interests, Meant
+from pykruise.kube.values.selectors import EVERYTHING, selector_from
 from support.reviews import at_once, request
 
 ORDERING = AdmissionSettings()

@@ -8,7 +8,7 @@ from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.pods.refusals import PreventionEvents, Refusal, RefusalEvents, refusal_of
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kube.documents import Document
-from pykruise.kube.owners import OwnerReference, owner_reference
+from pykruise.kube.values.owners import OwnerReference, owner_reference
 from support.sidecarsets import container, sidecarset, view
 
 LOG = view(sidecarset("log", container("log")))

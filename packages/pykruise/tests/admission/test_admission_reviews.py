@@ -19,7 +19,7 @@ from pykruise.kube.admission import (
     Reviewer,
     ReviewRule,
 )
-from pykruise.kube.aside import Aside
+from pykruise.kube.control.offload import Aside
 from pykruise.kube.errors import Cause, Status, StatusDetails
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from support.cloneset_builder import cloneset

@@ -25,9 +25,9 @@ from pykruise.admission.server import (
     review_paths,
 )
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
+from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import decode
-from pykruise.kube.http_room import Room
-from pykruise.kube.quota import Quota
+from pykruise.kube.http.fairness import Room
 from pykruise.kube.resources import CONFIG_MAPS
 from support.certificates import Authority
 from support.reviews import posted, read, request

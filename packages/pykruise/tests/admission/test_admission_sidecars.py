@@ -14,7 +14,7 @@ from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import PODS
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 from support.reviews import at_once, request
 from support.sidecarsets import NOW, container, names, pod, sidecarset, view
 

@@ -15,7 +15,7 @@ from pykruise.admission.stores import (
     SecretStore,
     StoreError,
 )
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.resources import NAMESPACES, SECRETS

@@ -30,11 +30,11 @@ from pykruise.admission.webhook_plan import (
     plan_configurations,
 )
 from pykruise.kinds import conversions
-from pykruise.kube.cel import Interests, Meant
-from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
 from pykruise.kube.patches import apply_json_patch
-from pykruise.kube.selectors import selector_from
+from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.values.cel import Interests, Meant
+from pykruise.kube.values.selectors import selector_from
 
 HOST = "kruise-webhook-service.kruise-system.svc"
 NOW = 1_700_000_000.0

@@ -25,14 +25,14 @@ from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget, p
 from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions, crds
 from pykruise.kube.admission import MatchCondition, ReviewRule
-from pykruise.kube.cel import Interests
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request, Response, WrappedTransport
 from pykruise.kube.clock import system_clock
-from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, decode, encode
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS
-from pykruise.kube.transport import Request, Response, WrappedTransport
+from pykruise.kube.schemas.crds import webhook_conversion
+from pykruise.kube.values.cel import Interests
 from support.sandbox import small_cluster
 
 BUNDLE = b"bundle"

@@ -106,7 +106,8 @@ def test_a_verb_of_kubectl_kruise_loads_neither_kinds_nor_what_only_others_need(
         "pykruise.sandbox",
     )
     program = (
-        f"import sys; from pykruise.cli.kubectl import {names}; import pykruise.kube.config, pykruise.kube.http;"
+        f"import sys; from pykruise.cli.kubectl import {names}; import pykruise.kube.config.kubeconfig\n"
+        "import pykruise.kube.http.transport;"
         f" print([one for one in {unwanted!r} if one in sys.modules])"
     )
     # then

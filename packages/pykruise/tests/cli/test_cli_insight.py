@@ -31,8 +31,8 @@ from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import drain_of, seconds, share, span
 from pykruise.cli.simulate_report import comparison, report
 from pykruise.kube.clock import parse_time
-from pykruise.kube.durations import short_duration
-from pykruise.pods.pod_decoding import PodProjector
+from pykruise.kube.values.durations import short_duration
+from pykruise.pods.view.decoding import PodProjector
 from support.golden import same_as
 
 NOW = parse_time("2026-01-31T12:10:00Z")

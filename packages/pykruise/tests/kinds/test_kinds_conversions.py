@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pykruise.kinds import conversions
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import convert
 
 TABLE = conversions()
 OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"

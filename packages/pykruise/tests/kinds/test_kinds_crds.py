@@ -16,7 +16,7 @@ from pykruise.kinds import conversions, crds, crds_of
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.crds import webhook_conversion
+from pykruise.kube.schemas.crds import webhook_conversion
 
 ORIGINALS = json.loads((Path(__file__).parent / "data" / "crds.json").read_text())
 CRDS = {crd["metadata"]["name"]: crd for crd in crds()}

@@ -16,14 +16,14 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.containerrecreaterequest.conversion import SNAPSHOT
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kube.client import Client
-from pykruise.kube.conversion import convert
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.stored_versions import STORED_VERSION, StoredVersionTransport, stored_version_of
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ConflictError, InvalidError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
-from pykruise.kube.stored_versions import STORED_VERSION, StoredVersionTransport, stored_version_of
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
+from pykruise.kube.schemas.conversion import convert
 from pykruise.manager.storage import MoveError, move_kind, read_storage
 from pykruise.sandbox.apiserver import ApiServer, ConversionFunctions
 from pykruise.sandbox.local import LocalTransport

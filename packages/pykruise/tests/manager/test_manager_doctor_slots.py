@@ -3,8 +3,8 @@
 from typing import Any
 
 from pykruise.kube.clock import format_micro_time
-from pykruise.kube.membership import RECORD
-from pykruise.kube.slots import SLOTS, Record
+from pykruise.kube.election.key_slots import SLOTS, Record
+from pykruise.kube.election.membership import RECORD
 from pykruise.manager.doctor.findings import Level
 from pykruise.manager.doctor.slots import is_shared, slot_findings
 

@@ -7,7 +7,7 @@ from typing import Any
 import cel
 import pytest
 
-from pykruise.kube.crds import structural_schema
+from pykruise.kube.schemas.crds import structural_schema
 from pykruise.models import model_of
 from support.yaml_documents import yaml_documents
 

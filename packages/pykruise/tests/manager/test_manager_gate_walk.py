@@ -16,7 +16,7 @@ from pykruise.admission.settings import admission_settings
 from pykruise.kinds import kinds
 from pykruise.kinds.gates import GATES, Gates
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.rbac import Right
 from pykruise.kube.resources import Resource
 from pykruise.manager.manager import Manager

@@ -9,7 +9,7 @@ from pykruise.kinds import crds
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.selectors import selector_from
+from pykruise.kube.values.selectors import selector_from
 from pykruise.kube.version import __version__
 from pykruise.manager.flags import parse
 from pykruise.manager.install import Installation, manifests

@@ -12,7 +12,7 @@ import pytest
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings

@@ -9,11 +9,11 @@ from pathlib import Path
 import pykruise.kube
 import pykruise.runtime
 from pykruise.kinds import kinds
-from pykruise.kube.builtin_types import decoder_for
-from pykruise.kube.quantities import parse_quantity
-from pykruise.kube.remembering import REMEMBERED, remember
+from pykruise.kube.cache.remembering import REMEMBERED, remember
+from pykruise.kube.schemas.builtin_types import decoder_for
+from pykruise.kube.values.quantities import parse_quantity
 from pykruise.manager.install import Installation, manifests
-from pykruise.pods.open_parts import POD_TEMPLATE
+from pykruise.pods.template.typed_parts import POD_TEMPLATE
 from support.sources import ROOT
 
 FOLDERS = (

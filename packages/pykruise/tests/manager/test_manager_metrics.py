@@ -7,9 +7,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
-from pykruise.kube.leases import LeaderElector
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.program.metrics import metrics_responder
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
 from pykruise.manager.manager import Manager

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from pykruise.kinds import crds_of
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
 from pykruise.manager.manager import Manager
 from pykruise.manager.traces import MissingTracesError, spans_from, spans_of

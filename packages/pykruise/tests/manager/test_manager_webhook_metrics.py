@@ -9,7 +9,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.protection import RefusedDeletion
-from pykruise.kube.owners import OwnerReference
+from pykruise.kube.values.owners import OwnerReference
 from pykruise.manager.webhook_metrics import WebhookMetrics
 
 

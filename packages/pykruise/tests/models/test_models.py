@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds import crds
-from pykruise.kube.crds import structural_schema
+from pykruise.kube.schemas.crds import structural_schema
 from pykruise.models import LabelSelector, ObjectMeta, document, model_of, parse, v1alpha1, v1beta1
 from support.yaml_documents import yaml_documents
 

@@ -9,13 +9,13 @@ import pytest
 from pykruise.kube.clock import Instant
 from pykruise.plans import in_place
 from pykruise.plans.in_place import ByRevision, Progress, Recall, Seen
-from pykruise.pods import keys
-from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place import NotInPlace, PodPatch, Settings, Template, UpdateSpec
-from pykruise.pods.names import RevisionHash
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.view.names import RevisionHash
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason

@@ -7,12 +7,12 @@ import pytest
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.in_place_turns import Target, update_turn
-from pykruise.pods import keys
-from pykruise.pods.containers import ContainerFacts
 from pykruise.pods.in_place import Settings, UpdateSpec
-from pykruise.pods.lifecycle import LifecycleHook
+from pykruise.pods.lifecycle.states import LifecycleHook
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.containers import ContainerFacts
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Patch
 
 NOW = parse_time("2026-01-31T12:00:00Z")

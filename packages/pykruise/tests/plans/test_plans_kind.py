@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
-from pykruise.kube.crds import Version
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ
 from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.schemas.crds import Version
 from pykruise.plans.kind import Kind, SpecSchema, two_versions, workload_rights
 
 CREWS = Resource("example.com", "v1beta1", "crews", "Crew")

@@ -8,9 +8,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.plans.ownership import Adopter, adoption_stages, release_stages
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.selector_guard import record_of
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.selector_guard import record_of
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Stage
 

@@ -8,10 +8,10 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import delete_steps, skip, stage_of, state_step
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
-from pykruise.pods.lifecycle import LifecycleHook, LifecycleState
+from pykruise.pods.lifecycle.states import LifecycleHook, LifecycleState
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import ConditionView, PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import ConditionView, PodView
 from pykruise.runtime.actions import Delete, Patch
 from pykruise.runtime.plan import Chain, Step
 from pykruise.runtime.reasons import Reason

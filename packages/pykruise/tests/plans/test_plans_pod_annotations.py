@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.plans.pod_annotations import annotations_of
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Memories, Read
 from support.scripted import ScriptedTransport, answer, refusal
 

@@ -17,11 +17,11 @@ from pykruise.plans.refreshing import (
     released_after_update,
     service_step,
 )
-from pykruise.pods import keys
 from pykruise.pods.in_place import Settings
-from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import ConditionView, PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import ConditionView, PodView
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.aside import OnLoop
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.control.offload import OnLoop
 from pykruise.kube.errors import ForbiddenError
 from pykruise.plans.review import Lookups, beside_the_loop, live_lookups
 from support.scripted import ScriptedTransport, answer, refusal

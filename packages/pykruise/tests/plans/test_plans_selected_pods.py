@@ -7,12 +7,12 @@ from unittest.mock import patch
 import pytest
 
 from pykruise.kube.documents import encode
-from pykruise.kube.selectors import Selector, parse_label_selector
+from pykruise.kube.values.selectors import Selector, parse_label_selector
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
-from pykruise.runtime.listed import Listed
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.read import Mirrors
 
 LABELS: Mapping[str, Mapping[str, str]] = {

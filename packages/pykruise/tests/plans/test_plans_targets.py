@@ -10,10 +10,10 @@ import pytest
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import NotFoundError, Status
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.kube.owners import OwnerReference
 from pykruise.kube.resources import CONFIG_MAPS, Resource
-from pykruise.kube.selectors import EVERYTHING, selector_from
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.owners import OwnerReference
+from pykruise.kube.values.selectors import EVERYTHING, selector_from
 from pykruise.plans import targets
 from pykruise.plans.targets import (
     CLONE_SETS,
@@ -28,7 +28,7 @@ from pykruise.plans.targets import (
     deployment_of,
     project_target,
 )
-from pykruise.pods.white_list import WhiteListError
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 from pykruise.runtime.read import Mirrors
 from pykruise.runtime.views import BY_CONTROLLER
 from support.snapshots import listed

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.documents import encode
 from pykruise.kube.ids import Key
 from pykruise.plans.views import (
@@ -18,12 +18,12 @@ from pykruise.plans.views import (
 )
 from pykruise.plans.wakes import named_after
 from pykruise.plans.workloads import known_revisions_around, pull_jobs_of
-from pykruise.pods import keys
-from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.workloads import WorkloadView
-from pykruise.runtime.listed import Listed
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.view import keys
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.views import WorkloadView
+from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.read import Around, Memories, Mirrors
 
 LONG = "w" * 230

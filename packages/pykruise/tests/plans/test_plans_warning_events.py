@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.kube.api import PlainCondition
+from pykruise.kube.schemas.types import PlainCondition
 from pykruise.plans.warning_events import warning_notes
 
 

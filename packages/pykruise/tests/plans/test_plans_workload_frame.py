@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.api import Count, PlainCondition, Status
 from pykruise.kube.clock import parse_time
+from pykruise.kube.schemas.types import Count, PlainCondition, Status
 from pykruise.plans.phases import Phase
 from pykruise.plans.workload_frame import changed_status, requeue_after, with_mismatch
-from pykruise.pods.workloads import WorkloadView
+from pykruise.pods.workload.views import WorkloadView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 

@@ -7,8 +7,8 @@ import pytest
 
 from pykruise.kube.errors import NotFoundError, Status
 from pykruise.plans.workloads import without_ghosts
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.workloads import Candidate, WorkloadView
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.views import Candidate, WorkloadView
 from pykruise.runtime.read import Memories
 
 BEFORE, MADE = 100.0, 200.0

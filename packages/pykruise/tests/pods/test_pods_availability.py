@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykruise.pods.availability import becomes_available_at, is_available, next_available_at
-from pykruise.pods.names import IdSource, InstanceId, pod_name, revision_name, short_hash
+from pykruise.pods.lifecycle.availability import becomes_available_at, is_available, next_available_at
+from pykruise.pods.view.names import IdSource, InstanceId, pod_name, revision_name, short_hash
 from support.cloneset_builder import NOW, cloneset
 
 

@@ -9,10 +9,11 @@ import orjson
 import pytest
 
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.kube.selectors import EVERYTHING, NOTHING
-from pykruise.pods import keys
-from pykruise.pods.budgets import (
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.selectors import EVERYTHING, NOTHING
+from pykruise.pods.in_place import Settings
+from pykruise.pods.view import keys
+from pykruise.pods.workload.budgets import (
     Answer,
     Operation,
     RefusalCode,
@@ -27,7 +28,6 @@ from pykruise.pods.budgets import (
     related_budget,
     spend_patch,
 )
-from pykruise.pods.in_place import Settings
 from support.budgets import DEPLOYMENT, NOW, ago, allowed, budget, pod, pod_view, tied, view
 
 DIGEST = "sha256:" + "a" * 64

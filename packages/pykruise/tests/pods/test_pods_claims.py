@@ -8,11 +8,12 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.hashing import bytes_hash
-from pykruise.kube.owners import controller_of, owner_reference
 from pykruise.kube.patches import apply_strategic_merge
-from pykruise.pods import keys
-from pykruise.pods.claims import (
+from pykruise.kube.values.hashing import bytes_hash
+from pykruise.kube.values.owners import controller_of, owner_reference
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import IdSource, InstanceId
+from pykruise.pods.workload.claims import (
     ClaimView,
     Fate,
     OwnerFacts,
@@ -29,8 +30,7 @@ from pykruise.pods.claims import (
     templates_hash,
     with_claim_volumes,
 )
-from pykruise.pods.names import IdSource, InstanceId
-from pykruise.pods.revisions import candidate, choose_update, project_revision, revision_data
+from pykruise.pods.workload.revisions import candidate, choose_update, project_revision, revision_data
 
 OWNER = owner_reference(api_version="apps.kruise.io/v1beta1", kind="CloneSet", name="web", uid="owner-uid")
 SOURCE = IdSource(1)

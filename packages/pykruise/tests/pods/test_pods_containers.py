@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.pods.containers import (
+from pykruise.pods.view.containers import (
     ContainerFacts,
     ContainerStatusFacts,
     ContainerText,

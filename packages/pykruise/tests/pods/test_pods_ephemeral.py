@@ -6,7 +6,7 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.pods.ephemeral import EphemeralState, EphemeralView, ephemeral_views
+from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView, ephemeral_views
 
 
 def views(containers: Any, statuses: Any) -> tuple[EphemeralView, ...]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.fan_out import (
+from pykruise.pods.jobs.fan_out import (
     HELD,
     Counts,
     Decision,

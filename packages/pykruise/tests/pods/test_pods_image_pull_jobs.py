@@ -5,11 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kube.api import ObjectReference
 from pykruise.kube.ids import Key
-from pykruise.kube.image_references import ImageName
-from pykruise.pods import keys
-from pykruise.pods.image_pull_jobs import (
+from pykruise.kube.schemas.types import ObjectReference
+from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.pull_jobs import (
     PullJobView,
     PullSettings,
     annotated_settings,
@@ -19,8 +18,9 @@ from pykruise.pods.image_pull_jobs import (
     project_pull_job,
     pull_jobs,
 )
-from pykruise.pods.revisions import project_revision
-from pykruise.pods.views import ControllerView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import ControllerView
+from pykruise.pods.workload.revisions import project_revision
 from support.cloneset_builder import revision
 
 ALWAYS = {"completionPolicy": {"type": "Always"}}

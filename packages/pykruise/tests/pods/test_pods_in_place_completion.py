@@ -7,8 +7,6 @@ import orjson
 import pytest
 
 from pykruise.agent.rules.container_metadata import container_hash
-from pykruise.pods import keys
-from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place import (
     ImageRecord,
     Settings,
@@ -22,6 +20,8 @@ from pykruise.pods.in_place.images import image_name, is_running, mean_the_same
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION
 from pykruise.pods.in_place.runtime_meta import environment_hash
 from pykruise.pods.in_place.state import BatchRecord, state_text
+from pykruise.pods.view import keys
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document, with_sidecars
 
 DIGEST = "sha256:" + "ab" * 32

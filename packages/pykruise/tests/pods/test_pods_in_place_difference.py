@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, RefMetadata, Settings, UpdateSpec, difference
+from pykruise.pods.view import keys
 from support.updatable_pod import fed_from
 
 SCALING = Settings(vertical_scaling=True)

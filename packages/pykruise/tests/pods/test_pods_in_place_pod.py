@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods import keys
 from pykruise.pods.in_place import with_ready_gates
+from pykruise.pods.view import keys
 
 BOTH = [keys.IN_PLACE_READY, keys.KRUISE_POD_READY]
 

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from pykruise.agent.rules.environment import env_source
-from pykruise.pods.containers import Amounts, ContainerFacts, Resources
 from pykruise.pods.in_place import has_resize, has_resize_by_version
 from pykruise.pods.in_place.resources import (
     effective_resources,
@@ -13,6 +12,7 @@ from pykruise.pods.in_place.resources import (
     why_resize_waits,
     with_differences_only,
 )
+from pykruise.pods.view.containers import Amounts, ContainerFacts, Resources
 from support.updatable_pod import PaperPod, pod_document
 
 

@@ -8,7 +8,6 @@ import orjson
 import pytest
 
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
 from pykruise.pods.in_place import (
     Broken,
     Complete,
@@ -25,7 +24,8 @@ from pykruise.pods.in_place import (
     start,
     takes_out_of_service,
 )
-from pykruise.pods.lifecycle import LifecycleState, state_metadata
+from pykruise.pods.lifecycle.states import LifecycleState, state_metadata
+from pykruise.pods.view import keys
 from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_document, with_sidecars
 
 STATE, GRACE = keys.IN_PLACE_STATE_ANNOTATION, keys.IN_PLACE_GRACE_ANNOTATION

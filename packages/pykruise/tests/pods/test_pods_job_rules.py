@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.job_rules import job_name_errors, with_pod_defaults
+from pykruise.pods.jobs.job_rules import job_name_errors, with_pod_defaults
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods import keys
-from pykruise.pods.lifecycle import (
+from pykruise.pods.lifecycle.readiness import (
+    PRE_DELETE_HOOK,
+    PRE_UPDATE_HOOK,
+    hold_back,
+    let_go,
+    missing_conditions,
+)
+from pykruise.pods.lifecycle.states import (
     Lifecycle,
     LifecycleHook,
     LifecycleState,
@@ -16,9 +22,9 @@ from pykruise.pods.lifecycle import (
     state_metadata,
     why_waiting,
 )
-from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, hold_back, let_go, missing_conditions
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
 from support.cloneset_builder import NOW, cloneset
 
 S = LifecycleState

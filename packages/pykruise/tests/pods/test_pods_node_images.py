@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from pykruise.kube.clock import parse_time
-from pykruise.kube.image_references import ImageName
-from pykruise.pods.node_image_api import TagSpec, TagStatus
-from pykruise.pods.node_images import (
+from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.node_image_api import TagSpec, TagStatus
+from pykruise.pods.images.node_images import (
     EVERY_TAG,
     NodeImageView,
     changed_tags,

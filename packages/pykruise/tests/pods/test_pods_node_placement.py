@@ -6,8 +6,14 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.pods.node_placement import NodeRequirements, bound_to, request_of, requirements_of, shortage
-from pykruise.pods.nodes import NodeView, project_node
+from pykruise.pods.template.node_placement import (
+    NodeRequirements,
+    bound_to,
+    request_of,
+    requirements_of,
+    shortage,
+)
+from pykruise.pods.view.nodes import NodeView, project_node
 
 
 def node(*taints: str, cordoned: bool = False, allocatable: dict[str, Any] | None = None) -> NodeView:

@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from pykruise.kube.clock import parse_time
-from pykruise.kube.node_rules import Taint
-from pykruise.pods.nodes import NodeView, project_node
+from pykruise.kube.pod_rules.nodes import Taint
+from pykruise.pods.view.nodes import NodeView, project_node
 
 
 def view(spec: Any = None, status: Any = None, **metadata: Any) -> NodeView:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.zero_values import filled
-from pykruise.pods.open_parts import (
+from pykruise.kube.schemas.zero_values import filled
+from pykruise.pods.template.typed_parts import (
     CLAIMS,
     LABEL_SELECTOR,
     POD_TEMPLATE,

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.api import LabelSelector
 from pykruise.kube.clock import format_time
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.schemas.types import LabelSelector
+from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.pods.api import OrderPriorityTerm, PriorityStrategy, WeightPriorityTerm
-from pykruise.pods.ordering import (
+from pykruise.pods.lifecycle.ordering import (
     MOST_SCATTERED,
     MOST_WEIGHTS,
     Term,
@@ -24,8 +24,8 @@ from pykruise.pods.ordering import (
     spread_ranks,
     update_order,
 )
-from pykruise.pods.ranks import deletion_cost
-from pykruise.pods.views import PodView
+from pykruise.pods.lifecycle.sort_keys import deletion_cost
+from pykruise.pods.view.pod_view import PodView
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
 
 LN_3, LN_4 = math.log(3), math.log(4)

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from pykruise.pods.ordinals import is_wanted, reserved_of, split_name, wanted_ordinals
+from pykruise.pods.workload.ordinals import is_wanted, reserved_of, split_name, wanted_ordinals
 from support.statefulset_builder import created, statefulset
 
 

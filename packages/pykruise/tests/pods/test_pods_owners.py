@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.owners import is_of_kruise_workload, pod_reference
+from pykruise.pods.view.owners import is_of_kruise_workload, pod_reference
 from support.cloneset_builder import cloneset
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.placement_validation import (
+from pykruise.pods.template.placement_validation import (
     node_term_errors,
     preferred_terms_errors,
     toleration_errors,

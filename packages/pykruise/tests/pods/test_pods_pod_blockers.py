@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from pykruise.kube.clock import format_time
-from pykruise.pods import keys
-from pykruise.pods.lifecycle import Lifecycle, LifecycleHook
-from pykruise.pods.pod_blockers import LOOKED_AT, blocker_of, blockers_of
+from pykruise.pods.lifecycle.blockers import LOOKED_AT, blocker_of, blockers_of
+from pykruise.pods.lifecycle.states import Lifecycle, LifecycleHook
 from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
 from pykruise.runtime.reasons import Reason
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset
 

@@ -7,11 +7,11 @@ import orjson
 import pytest
 
 from pykruise.kube.documents import LAST_APPLIED
-from pykruise.pods import keys
-from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts, Resources
-from pykruise.pods.ephemeral import EphemeralView
-from pykruise.pods.pod_decoding import PodProjector, project_pod
-from pykruise.pods.views import ControllerView, PodView, is_active
+from pykruise.pods.view import keys
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts, Resources
+from pykruise.pods.view.decoding import PodProjector, project_pod
+from pykruise.pods.view.ephemeral import EphemeralView
+from pykruise.pods.view.pod_view import ControllerView, PodView, is_active
 
 STATE = {keys.IN_PLACE_STATE_ANNOTATION: "{}"}
 

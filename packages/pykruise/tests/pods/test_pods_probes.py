@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kube.api import Probe
 from pykruise.kube.ids import Key
-from pykruise.pods.probe_api import ContainerProbe, MarkerPolicy, ProbeState
-from pykruise.pods.probe_marks import (
+from pykruise.kube.schemas.types import Probe
+from pykruise.pods.probes.api import ContainerProbe, MarkerPolicy, ProbeState
+from pykruise.pods.probes.marks import (
     Conflict,
     Marks,
     Outcome,
@@ -16,7 +16,7 @@ from pykruise.pods.probe_marks import (
     marks_of,
     metadata_patch,
 )
-from pykruise.pods.probes import (
+from pykruise.pods.probes.views import (
     RESERVED_TYPES,
     MarkerView,
     NodeProbesView,
@@ -26,7 +26,7 @@ from pykruise.pods.probes import (
     project_node_probes,
     split_name,
 )
-from pykruise.pods.views import ConditionView, PodView
+from pykruise.pods.view.pod_view import ConditionView, PodView
 
 TIME = "2026-01-31T12:00:00Z"
 

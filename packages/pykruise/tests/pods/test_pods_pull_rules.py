@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from pykruise.kube.errors import Cause
-from pykruise.pods.image_api import PullSpec
-from pykruise.pods.pull_rules import image_errors, parallelism_of, pull_errors, with_pull_defaults
+from pykruise.pods.images.api import PullSpec
+from pykruise.pods.images.pull_rules import image_errors, parallelism_of, pull_errors, with_pull_defaults
 
 DEFAULTS = {
     "completionPolicy": {"type": "Always"},

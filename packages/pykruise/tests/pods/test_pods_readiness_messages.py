@@ -4,9 +4,15 @@ import orjson
 import pytest
 
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
 from pykruise.pods.in_place import PodPatch
-from pykruise.pods.readiness_messages import Message, looked_at, messages_of, with_message, without_message
+from pykruise.pods.lifecycle.readiness_messages import (
+    Message,
+    looked_at,
+    messages_of,
+    with_message,
+    without_message,
+)
+from pykruise.pods.view import keys
 from support.updatable_pod import NOW, PaperPod, pod_document
 
 HOOK = Message("Lifecycle", "preUpdateHook")

@@ -4,8 +4,8 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.pods.ready_condition import ready_after
-from pykruise.pods.views import ConditionView, PodView
+from pykruise.pods.lifecycle.ready_condition import ready_after
+from pykruise.pods.view.pod_view import ConditionView, PodView
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 OPEN, CLOSED = {"type": "gate", "status": "True"}, {"type": "gate", "status": "False"}

@@ -9,10 +9,10 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.kube.hashing import hash_text
-from pykruise.pods import keys
-from pykruise.pods.names import short_hash
-from pykruise.pods.revisions import (
+from pykruise.kube.values.hashing import hash_text
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import short_hash
+from pykruise.pods.workload.revisions import (
     RevisionView,
     UpdateChoice,
     candidate,

@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.pods.secrets import CopyView, content_of, contents, project_copy
-from pykruise.pods.views import ControllerView
+from pykruise.pods.view.pod_view import ControllerView
+from pykruise.pods.view.secrets import CopyView, content_of, contents, project_copy
 
 Doc = dict[str, Any]
 METADATA = {"name": "s", "namespace": "shop", "uid": "u", "resourceVersion": "7"}

@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.pods import keys
-from pykruise.pods.revisions import RevisionView, project_revision
-from pykruise.pods.selector_guard import (
+from pykruise.pods.view import keys
+from pykruise.pods.workload.revisions import RevisionView, project_revision
+from pykruise.pods.workload.selector_guard import (
     SELECTOR_MISMATCH,
     Managed,
     Mismatch,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import orjson
 import pytest
 
-from pykruise.pods import keys
-from pykruise.pods.sidecars import injected_sets, replaced_image_ids
+from pykruise.pods.view import keys
+from pykruise.pods.view.sidecars import injected_sets, replaced_image_ids
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pykruise.pods.reasons import AT_REST, Code
-from pykruise.pods.standing import CONVERGED, DEADLINE_EXCEEDED, STALLING, standing_of
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.workload.kstatus import CONVERGED, DEADLINE_EXCEEDED, STALLING, standing_of
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.kstatus import Standing
 from pykruise.runtime.reasons import NOTHING, Reason
 

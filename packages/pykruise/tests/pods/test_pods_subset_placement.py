@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.subset_placement import MOST_EXPRESSIONS, PlacementError, with_patch, with_required
+from pykruise.pods.template.subset_placement import (
+    MOST_EXPRESSIONS,
+    PlacementError,
+    with_patch,
+    with_required,
+)
 
 POD = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "a:1"}], "nodeName": "n"}}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.template_defaults import (
+from pykruise.pods.template.defaults import (
     pull_policy_of_image,
     with_claim_defaults,
     with_container_defaults,

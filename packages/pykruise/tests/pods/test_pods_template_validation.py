@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods.template_validation import (
+from pykruise.pods.template.validation import (
     labels_errors,
     pod_spec_errors,
     template_errors,

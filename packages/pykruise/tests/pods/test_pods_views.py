@@ -8,11 +8,11 @@ import pytest
 
 from pykruise.agent.rules.environment import EnvSource
 from pykruise.kube.clock import parse_time
-from pykruise.pods import keys
 from pykruise.pods.in_place import is_at_rest
-from pykruise.pods.pod_decoding import NEEDED_ANNOTATIONS, PodProjector, project_pod
-from pykruise.pods.ranks import deletion_cost
-from pykruise.pods.views import ConditionView, PodView
+from pykruise.pods.lifecycle.sort_keys import deletion_cost
+from pykruise.pods.view import keys
+from pykruise.pods.view.decoding import NEEDED_ANNOTATIONS, PodProjector, project_pod
+from pykruise.pods.view.pod_view import ConditionView, PodView
 
 
 def document(**changes: Any) -> dict[str, Any]:

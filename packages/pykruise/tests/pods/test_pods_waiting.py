@@ -2,11 +2,11 @@
 
 import pytest
 
-from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import parse_time
+from pykruise.kube.schemas.types import PlainCondition
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import (
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.waiting import (
     condition_of,
     waiting_for_pods,
     waiting_for_strategy,

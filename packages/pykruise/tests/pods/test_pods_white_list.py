@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.pods.white_list import Listed, WhiteList, WhiteListError, read_white_list
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.pods.workload.allowed_workloads import Listed, WhiteList, WhiteListError, read_white_list
 
 GAME = Listed(
     target=GroupKind("example.com", "Game"),

@@ -7,10 +7,10 @@ import pytest
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.errors import Cause, UnreachableError
-from pykruise.kube.field_errors import required
+from pykruise.kube.pod_rules.field_errors import required
 from pykruise.kube.resources import Resource
-from pykruise.pods.open_parts import POD_TEMPLATE, TEMPLATE, Parts
-from pykruise.pods.workload_admission import Reviews, name_of
+from pykruise.pods.template.typed_parts import POD_TEMPLATE, TEMPLATE, Parts
+from pykruise.pods.workload.admission import Reviews, name_of
 from support.reviews import at_once, request
 
 Doc = dict[str, Any]

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.pods.api import InPlaceUpdateStrategy
-from pykruise.pods.lifecycle import Lifecycle, LifecycleHook
+from pykruise.pods.lifecycle.states import Lifecycle, LifecycleHook
 
 
 def spec(strategy: Any, **more: Any) -> StatefulSetSpec:

@@ -7,8 +7,8 @@ import pytest
 
 from pykruise.kube.errors import Cause
 from pykruise.pods.api import OrderPriorityTerm, PriorityStrategy, ScatterTerm, WeightPriorityTerm
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.workload_validation import (
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.validation import (
     amount_errors,
     immutable_errors,
     label_selector_errors,

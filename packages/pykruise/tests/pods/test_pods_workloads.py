@@ -10,10 +10,10 @@ import pytest
 from pykruise.kube.clock import parse_time
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import Selector, selector_from
-from pykruise.pods.names import LONGEST_REVISION_OWNER
-from pykruise.pods.revisions import RevisionView, candidate, project_revision
-from pykruise.pods.workloads import (
+from pykruise.kube.values.selectors import Selector, selector_from
+from pykruise.pods.view.names import LONGEST_REVISION_OWNER
+from pykruise.pods.workload.revisions import RevisionView, candidate, project_revision
+from pykruise.pods.workload.views import (
     Projector,
     WorkloadView,
     selector_of,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.sandbox.apiserver.expressions import EvaluationError, ExpressionError, compile_expression
+from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, ExpressionError, compile_expression
 
 NAMES = frozenset(("self", "oldSelf"))
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from pykruise.kube.client.transport import Response
 from pykruise.kube.clock import format_time
-from pykruise.kube.transport import Response
 from pykruise.sandbox.apiserver import LineStream
-from pykruise.sandbox.apiserver.logs import LOG_EVERY
+from pykruise.sandbox.apiserver.requests.logs import LOG_EVERY
 from support.api import PODS, START, STRATEGIC, Api, pod
 
 STARTED = "2026-01-01T10:00:00Z"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.patches.types import PatchType

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import PODS, Resource

@@ -3,7 +3,13 @@
 import pytest
 
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.storage import Change, Compacted, FutureRevision, MemoryStorage, Stored
+from pykruise.sandbox.apiserver.objects.storage import (
+    Change,
+    Compacted,
+    FutureRevision,
+    MemoryStorage,
+    Stored,
+)
 
 
 class Book:

@@ -5,7 +5,7 @@ import asyncio
 import orjson
 import pytest
 
-from pykruise.sandbox.apiserver.storage import MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage
 from support.api import CONFIG_MAPS, PODS, Api, Document, config_map, pod, ready
 
 

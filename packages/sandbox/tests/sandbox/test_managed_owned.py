@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykruise.sandbox.apiserver.encoding import encode_object
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
 from pykruise.sandbox.apiserver.managed.owned import Owned, owned_by_creator, set_between, unlike
 from pykruise.sandbox.apiserver.managed.shapes import of_definition
 from pykruise.sandbox.apiserver.managed.values import compare
-from pykruise.sandbox.apiserver.metadata import new_uid
+from pykruise.sandbox.apiserver.objects.metadata import new_uid
+from pykruise.sandbox.apiserver.requests.encoding import encode_object
 
 CONFIG_MAP = of_definition("io.k8s.api.core.v1.ConfigMap")
 POD = of_definition("io.k8s.api.core.v1.Pod")

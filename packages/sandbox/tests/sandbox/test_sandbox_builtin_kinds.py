@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube import field_errors as causes
-from pykruise.kube.builtin_types import decoder_for, fields_of
 from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.kube.resources import (
     DAEMON_SETS,
     DEPLOYMENTS,
@@ -19,6 +18,7 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
+from pykruise.kube.schemas.builtin_types import decoder_for, fields_of
 from pykruise.sandbox.apiserver.builtin import DecodeError, strategy_for
 from pykruise.sandbox.apiserver.builtin.cluster_objects import finalize_namespace
 

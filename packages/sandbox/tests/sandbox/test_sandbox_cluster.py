@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.resources import CONFIG_MAPS, NODES, PODS
-from pykruise.kube.transport import Request, Response
 from pykruise.sandbox.cluster import Cluster, ClusterSettings, ComponentError
-from pykruise.sandbox.images import ImageTable
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.images import ImageTable
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from support.paper import START
 from support.sandbox import config_map, owned_by, pod, small_cluster
 
@@ -103,7 +103,7 @@ async def test_a_cluster_whose_own_part_dies_at_the_start_says_so(monkeypatch: p
     async def broken(self: Any) -> None:
         raise ZeroDivisionError("no kubelets today")
 
-    monkeypatch.setattr("pykruise.sandbox.kubelet.Kubelets.run", broken)
+    monkeypatch.setattr("pykruise.sandbox.nodes.kubelet.Kubelets.run", broken)
     before = asyncio.all_tasks()
     # when
     with pytest.raises(ComponentError, match="kubelets: ZeroDivisionError: no kubelets today"):

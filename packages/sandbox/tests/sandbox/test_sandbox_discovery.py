@@ -10,8 +10,8 @@ import pytest
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.builtin import Strategy, strategy_for
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Column, Subresource, builtin_entries
-from pykruise.sandbox.apiserver.discovery import discovery_answer
-from pykruise.sandbox.apiserver.openapi import openapi_answer
+from pykruise.sandbox.apiserver.requests.discovery import discovery_answer
+from pykruise.sandbox.apiserver.requests.openapi import openapi_answer
 
 AGGREGATED = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"

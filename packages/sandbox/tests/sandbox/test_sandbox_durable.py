@@ -214,7 +214,7 @@ async def test_a_full_disk_refuses_the_write_and_says_so_once(
 _WRITER = """
 import asyncio, random, sys
 from pathlib import Path
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import CONFIG_MAPS

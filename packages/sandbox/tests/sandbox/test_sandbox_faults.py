@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.sandbox.faults import NORMAL, Rule, behaviour_of, rules_from
+from pykruise.sandbox.nodes.faults import NORMAL, Rule, behaviour_of, rules_from
 from support.paper import pod_document, view
 
 POD = view(pod_document("web-1", labels={"app": "web"}, node="node-2"))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykruise.kube.image_pulls import Pulled, PullFailure
-from pykruise.sandbox.images import ImageTable, full_name
+from pykruise.kube.values.image_pulls import Pulled, PullFailure
+from pykruise.sandbox.nodes.images import ImageTable, full_name
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.documents import decode, encode
 from pykruise.kube.ids import Key
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.resources import LEASES, NODES, PODS
 from pykruise.sandbox.apiserver import ApiServer
-from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.local import LocalTransport
-from pykruise.sandbox.nodes import NodeSpec
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.kubelet import Kubelets
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.specs import NodeSpec
 from support.faults import Answer, FaultyTransport, deletes
 from support.paper import START
 from support.sandbox import pod, small_cluster

@@ -22,9 +22,9 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
 )
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.faults_file import FaultsFileError, read_rules
 from pykruise.sandbox.loading import Dump, DumpError, Loaded, load, node_spec_of, prepared, read_dump
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.faults_file import FaultsFileError, read_rules
 from support.paper import START
 from support.sandbox import Object, Place, small_cluster
 

@@ -6,6 +6,7 @@ import random
 import orjson
 import pytest
 
+from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.errors import (
     BadRequestError,
@@ -14,7 +15,6 @@ from pykruise.kube.errors import (
     RequestTimeoutError,
     UnreachableError,
 )
-from pykruise.kube.transport import Request
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
 from support.api import CONFIG_MAPS, PODS, START, config_map, pod

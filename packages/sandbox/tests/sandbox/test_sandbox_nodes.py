@@ -1,7 +1,7 @@
 """Simulated nodes, their documents, and the addresses of their pods."""
 
 from pykruise.kube.documents import encode
-from pykruise.sandbox.nodes import (
+from pykruise.sandbox.nodes.specs import (
     Addresses,
     NodeSpec,
     Taint,

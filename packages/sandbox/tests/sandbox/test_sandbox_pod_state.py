@@ -2,10 +2,10 @@
 
 import pytest
 
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.images import ImageTable
-from pykruise.sandbox.pod_life import removal_due
-from pykruise.sandbox.pod_state import KubeletSettings, with_added
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.images import ImageTable
+from pykruise.sandbox.nodes.pod_life import removal_due
+from pykruise.sandbox.nodes.pod_state import KubeletSettings, with_added
 from support.paper import START, PaperPod, pod_document, view
 
 # ── start and readiness ──────────────────────────────────────────────────────

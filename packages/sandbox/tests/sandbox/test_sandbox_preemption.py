@@ -8,12 +8,12 @@ import pytest
 
 from pykruise.kube.documents import encode
 from pykruise.kube.resources import EVENTS, POD_DISRUPTION_BUDGETS, PODS, Resource
-from pykruise.kube.selectors import selector_from
+from pykruise.kube.values.selectors import selector_from
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.ledger import Ledger
-from pykruise.sandbox.nodes import NodeSpec, NodeView, node_document, project_node
+from pykruise.sandbox.nodes.ledger import Ledger
+from pykruise.sandbox.nodes.specs import NodeSpec, NodeView, node_document, project_node
 from pykruise.sandbox.pod_view import PodView
-from pykruise.sandbox.preemption import NEVER, Budget, NoRoom, Room, make_room
+from pykruise.sandbox.scheduling.preemption import NEVER, Budget, NoRoom, Room, make_room
 from support.paper import START, pod_document, view
 from support.sandbox import Object, Place, pod, small_cluster
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.sandbox.apiserver.protobuf import ProtobufError, to_document
+from pykruise.sandbox.apiserver.requests.protobuf import ProtobufError, to_document
 
 # A small encoder of the wire format, so that the messages below read as what they are.
 

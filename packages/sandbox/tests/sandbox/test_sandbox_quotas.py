@@ -8,11 +8,11 @@ import pytest
 
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.errors import ForbiddenError
-from pykruise.kube.quantities import Quantity
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, EVENTS, PODS, Resource
+from pykruise.kube.values.quantities import Quantity
 from pykruise.sandbox.apiserver import ApiServer
-from pykruise.sandbox.apiserver.quota_usage import shelves_of, shown, usage_of
-from pykruise.sandbox.apiserver.storage import MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage
+from pykruise.sandbox.apiserver.plugins.quota_usage import shelves_of, shown, usage_of
 from pykruise.sandbox.cluster import ClusterSettings
 from support.api import PODS as PODS_PATH
 from support.api import START, Api, config_map

@@ -14,9 +14,9 @@ from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.builtin import DecodeError, Strategy, strategy_for
 from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, builtin_entries
-from pykruise.sandbox.apiserver.plugins import give_priority, system_class
-from pykruise.sandbox.apiserver.schema import StructuralSchema
-from pykruise.sandbox.apiserver.tables import table_for
+from pykruise.sandbox.apiserver.custom.schema import StructuralSchema
+from pykruise.sandbox.apiserver.plugins.builtin import give_priority, system_class
+from pykruise.sandbox.apiserver.printing.tables import table_for
 
 Case = dict[str, Any]
 CATALOG = Catalog(builtin_entries(strategy_for))

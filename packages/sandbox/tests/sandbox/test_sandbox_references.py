@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.builtin_types import fields_of
 from pykruise.kube.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS
-from pykruise.sandbox.references import (
+from pykruise.kube.schemas.builtin_types import fields_of
+from pykruise.sandbox.nodes.references import (
     EnvironmentSource,
     ProjectedSource,
     ValueSource,

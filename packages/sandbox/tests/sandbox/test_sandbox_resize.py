@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.kube.transport import Request
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from support.paper import PaperPod, pod_document
 from support.sandbox import Object, Place, pod, small_cluster
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import NODES, PODS
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.nodes import NodeSpec
+from pykruise.sandbox.nodes.specs import NodeSpec
 from support.sandbox import pod, small_cluster
 
 

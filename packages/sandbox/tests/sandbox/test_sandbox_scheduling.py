@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pykruise.kube.documents import encode
-from pykruise.sandbox.ledger import Ledger
-from pykruise.sandbox.nodes import NodeSpec, NodeView, Taint, node_document, project_node
-from pykruise.sandbox.scheduling import Chosen, NoPlace, choose
+from pykruise.sandbox.nodes.ledger import Ledger
+from pykruise.sandbox.nodes.specs import NodeSpec, NodeView, Taint, node_document, project_node
+from pykruise.sandbox.scheduling.filters import Chosen, NoPlace, choose
 from support.paper import START, pod_document, view
 
 Object = dict[str, Any]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pykruise.kube.patterns import compile_pattern
-from pykruise.sandbox.apiserver.formats import check_for
-from pykruise.sandbox.apiserver.schema import NotStructuralError, StructuralSchema
+from pykruise.kube.values.patterns import compile_pattern
+from pykruise.sandbox.apiserver.custom.formats import check_for
+from pykruise.sandbox.apiserver.custom.schema import NotStructuralError, StructuralSchema
 
 Node = dict[str, Any]
 

@@ -10,9 +10,9 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.builtin import Strategy, strategy_for
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Column, builtin_entries
-from pykruise.sandbox.apiserver.json_path import JSONPathError, compile_path
-from pykruise.sandbox.apiserver.table_cells import human_duration
-from pykruise.sandbox.apiserver.tables import table_for
+from pykruise.sandbox.apiserver.printing.cells import human_duration
+from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile_path
+from pykruise.sandbox.apiserver.printing.tables import table_for
 
 NOW = parse_time("2026-01-02T00:00:00Z")
 MINUTE, HOUR, DAY = 60, 3600, 86400

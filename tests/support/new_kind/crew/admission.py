@@ -9,7 +9,7 @@ from pykruise.kinds.crew.snapshot import Settings, read_spec
 from pykruise.kinds.crew.types import CREWS, CrewSpec
 from pykruise.kinds.crew.validation import errors_of
 from pykruise.kube.admission import Reviewer
-from pykruise.pods.workload_admission import Reviews
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["validating"]
 

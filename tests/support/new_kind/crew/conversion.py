@@ -3,8 +3,8 @@
 from typing import Final
 
 from pykruise.kinds.crew.types import CREWS
-from pykruise.kube.conversion import Conversion, rename, section
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import Conversion, rename, section
 
 __all__ = ["CONVERSION"]
 

@@ -10,7 +10,7 @@ from pykruise.kinds.crew.plan import plan_crew
 from pykruise.kinds.crew.snapshot import CREW_VIEWS, Settings, snapshot
 from pykruise.kinds.crew.types import CREWS, Crew, CrewV1Alpha1
 from pykruise.kinds.crew.validation import errors_of
-from pykruise.kube.crds import Column
+from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged

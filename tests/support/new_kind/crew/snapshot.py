@@ -13,13 +13,13 @@ import msgspec
 from pykruise.kinds.crew.types import CREWS, CrewSpec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import decode
-from pykruise.kube.typed_documents import read as read_typed
+from pykruise.kube.schemas.typed_documents import read as read_typed
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.revisions import RevisionView
 from pykruise.pods.settings import FromFlag
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import WorkloadView, workload_fields
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.views import WorkloadView, workload_fields
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 

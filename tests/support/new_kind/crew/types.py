@@ -5,8 +5,8 @@ JSON of the API server ──▶ Crew ──▶ snapshot, plan; and by the same 
 
 from typing import Final
 
-from pykruise.kube.api import ApiObject, Count, Int32, Int64, Status, Typed
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.types import ApiObject, Count, Int32, Int64, Status, Typed
 from pykruise.pods.api import PodTemplate
 
 __all__ = ["CREWS", "Crew", "CrewSpec", "CrewStatus", "CrewV1Alpha1"]

@@ -7,8 +7,8 @@ Pure.
 
 from pykruise.kinds.crew.types import CrewSpec
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid
-from pykruise.kube.field_rules import check_not_negative
+from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.pod_rules.field_rules import check_not_negative
 
 __all__ = ["errors_of"]
 

@@ -18,11 +18,11 @@ from pykruise.agent.keyring import Keyring, Provider
 from pykruise.agent.metadata_reporter import MetadataReporter
 from pykruise.agent.prober import Prober
 from pykruise.agent.recreator import Recreator
-from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.controller import Controller
-from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.control.controller import Controller
 
 __all__ = ["Agent", "Part"]
 

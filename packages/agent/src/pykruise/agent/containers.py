@@ -16,7 +16,7 @@ from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtime
 from pykruise.agent.cri.values import POD_UID, Container
 from pykruise.agent.hooks import HookError, run_pre_stop
-from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.resources import PODS
 
 __all__ = ["PodRef", "Stop", "newest_containers", "scheme_id", "stop"]

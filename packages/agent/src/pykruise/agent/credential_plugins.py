@@ -18,9 +18,9 @@ import orjson
 
 from pykruise.agent.keyring import Provider
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.durations import parse_duration
 from pykruise.kube.errors import ConfigurationError
-from pykruise.kube.registry_credentials import Credential, credentials_in, matching_credentials
+from pykruise.kube.values.durations import parse_duration
+from pykruise.kube.values.registry_credentials import Credential, credentials_in, matching_credentials
 
 __all__ = ["Plugin", "docker_configuration", "load_providers"]
 

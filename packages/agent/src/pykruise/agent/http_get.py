@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 import httptools
 import msgspec
 
-from pykruise.kube.http_heads import HttpHeadError, flaw_of_host, percent_encoded, request_head
+from pykruise.kube.http.heads import HttpHeadError, flaw_of_host, percent_encoded, request_head
 
 __all__ = ["HttpAnswer", "HttpGetError", "http_get"]
 

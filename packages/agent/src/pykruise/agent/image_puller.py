@@ -35,17 +35,17 @@ from pykruise.agent.rules.image_pulls import (
     project_node_image,
     report_of,
 )
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.controller import Controller
+from pykruise.kube.control.controller import Controller
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.ids import Key
-from pykruise.kube.image_pulls import Pulled, PullFailure
-from pykruise.kube.image_references import ImageName, parse_image
-from pykruise.kube.queue import WorkQueue
-from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.writer import Writer
+from pykruise.kube.values.image_pulls import Pulled, PullFailure
+from pykruise.kube.values.image_references import ImageName, parse_image
 
 __all__ = ["ImagePuller", "find_image"]
 

@@ -15,13 +15,13 @@ import msgspec
 
 from pykruise.agent.rules.image_pulls import SecretName, Wanted
 from pykruise.agent.rules.pull_secrets import may_use, namespace_served
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError
-from pykruise.kube.image_references import ImageName
-from pykruise.kube.registry_credentials import Credential, credentials_in_secret, matching_credentials
 from pykruise.kube.resources import SECRETS
+from pykruise.kube.values.image_references import ImageName
+from pykruise.kube.values.registry_credentials import Credential, credentials_in_secret, matching_credentials
 
 __all__ = ["Keyring", "Provider"]
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from pykruise.agent.flags import Settings, help_text, parse
-from pykruise.kube.config import load
-from pykruise.kube.connection import Connection
+from pykruise.kube.config.connection import Connection
+from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import KubeError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.logs import set_up

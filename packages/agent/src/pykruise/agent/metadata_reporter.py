@@ -28,16 +28,16 @@ from pykruise.agent.rules.container_metadata import (
     stale_containers,
 )
 from pykruise.agent.rules.environment import EnvSource, environment_hash
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock
-from pykruise.kube.controller import Controller
+from pykruise.kube.control.controller import Controller
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.queue import WorkQueue
-from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import PODS
-from pykruise.kube.writer import Writer
 
 __all__ = ["MetadataReporter", "environment_in"]
 

@@ -37,17 +37,17 @@ from pykruise.agent.rules.probe_checks import (
     rules_of,
     status_of,
 )
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, Instant
-from pykruise.kube.controller import Controller
+from pykruise.kube.control.controller import Controller
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
-from pykruise.kube.queue import WorkQueue
-from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import PODS
-from pykruise.kube.writer import Writer
 
 __all__ = ["Prober"]
 

@@ -23,13 +23,13 @@ from pykruise.agent.cri.runtimes import find_runtimes
 from pykruise.agent.flags import Settings
 from pykruise.agent.keyring import Provider
 from pykruise.agent.rules.versions import in_stored_versions
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.limiter import Limiter
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import system_clock
-from pykruise.kube.connection import Connection
+from pykruise.kube.config.connection import Connection
 from pykruise.kube.errors import ConfigurationError
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.limiter import Limiter
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.program.health import Check, responder
 from pykruise.kube.program.metrics import (
     cache_metrics,

@@ -31,16 +31,16 @@ from pykruise.agent.rules.recreations import (
     project_request,
     stop_grace_s,
 )
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.controller import Controller
+from pykruise.kube.control.controller import Controller
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import get_path
 from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.ids import Key
-from pykruise.kube.queue import WorkQueue
-from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.writer import Writer
 
 __all__ = ["Recreator"]
 

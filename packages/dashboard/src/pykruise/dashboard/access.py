@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 import msgspec
 import orjson
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import KubeError, error_for
-from pykruise.kube.transport import Request
 
 __all__ = ["Access", "FullAccess", "ReviewedAccess", "User"]
 

@@ -19,10 +19,10 @@ from pykruise.cli.kubectl.flags import Call
 from pykruise.cli.kubectl.kinds import WorkloadKind, kind_of, pod_specs_of
 from pykruise.cli.kubectl.session import Reached, Surroundings
 from pykruise.dashboard.access import post
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Transport, WrappedTransport
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
-from pykruise.kube.transport import Transport, WrappedTransport
 
 __all__ = ["Action", "actions_of", "argv_of", "done", "may_do"]
 

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
-from pykruise.kube.client import Client
-from pykruise.kube.retries import RetryPolicy
-from pykruise.kube.transport import Request, Response, Transport
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.client.transport import Request, Response, Transport
 
 __all__ = ["run_aside"]
 

@@ -18,7 +18,7 @@ from pykruise.dashboard.objects import BY_UID, ObjectView
 from pykruise.dashboard.others import other_resources, other_row
 from pykruise.dashboard.rollouts import older_set, rollout_resources, rollout_row, row_id
 from pykruise.dashboard.waiting import waiting_pod
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final
 from urllib.parse import urlsplit
 
-from pykruise.kube.http_wire import Request
+from pykruise.kube.http.wire import Request
 
 __all__ = ["OWN_HEADER", "Guard"]
 

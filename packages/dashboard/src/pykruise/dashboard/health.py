@@ -11,7 +11,7 @@ from typing import Any, Final
 from pykruise.cli.doctor import examined
 from pykruise.cli.errors import CommandError
 from pykruise.cli.kubectl.pods import ready_count, restarts_of, state_of
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import LEASES, PODS

@@ -14,11 +14,11 @@ from urllib.parse import unquote
 import orjson
 
 from pykruise.dashboard.objects import ObjectView
-from pykruise.kube.cache import Cache
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import parse_label_selector
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
+from pykruise.kube.values.selectors import parse_label_selector
 from pykruise.runtime.views import BY_NAMESPACE
 
 __all__ = ["MirrorTransport"]

@@ -11,9 +11,9 @@ import msgspec
 from pykruise.dashboard.jobs import MOST_WORDS, headline_of, job_resources
 from pykruise.dashboard.rollouts import rollout_resources, row_id
 from pykruise.kinds import kinds, named
-from pykruise.kube.crds import Column
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import Column
 
 __all__ = ["OtherRow", "other_resources", "other_row"]
 

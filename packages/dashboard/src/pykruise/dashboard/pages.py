@@ -41,8 +41,8 @@ from pykruise.dashboard.workload import (
     pods_part,
 )
 from pykruise.kinds import find
-from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import KubeError
@@ -57,7 +57,7 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.manager.settings import Settings
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE
 

@@ -21,7 +21,7 @@ from pykruise.kinds import named
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pykruise.pods.reasons import AT_REST, CODES, Code
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.kstatus import STALLED
 
 __all__ = [

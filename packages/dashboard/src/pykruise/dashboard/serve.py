@@ -27,15 +27,15 @@ from pykruise.dashboard.pages import Around, LivePages
 from pykruise.dashboard.server import LIMITS, About, Server
 from pykruise.dashboard.sessions import Door, LaptopDoor, Sessions, TokenDoor
 from pykruise.kinds import in_stored_versions
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.clock import system_clock
-from pykruise.kube.config import load
-from pykruise.kube.connection import Connection
+from pykruise.kube.config.connection import Connection
+from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.http_server import HttpServer
+from pykruise.kube.http.server import HttpServer
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.program.process import stop_on_signals
-from pykruise.kube.retries import RetryPolicy
 from pykruise.kube.version import __version__
 from pykruise.runtime.sources import Sources
 

@@ -1,6 +1,6 @@
 """What browsers ask: the page, its files, a login, streams of rows, what-if questions, and actions where they are on.
 
-HttpServer (kube/http_server.py) ──▶ Guard: Host, Origin ──▶ Server.answer() ──▶ Response, or a RowStream
+HttpServer (kube/http/server.py) ──▶ Guard: Host, Origin ──▶ Server.answer() ──▶ Response, or a RowStream
     GET  /                      the page; knows nothing of the cluster
     GET  /assets/NAME           its files
     GET  /api/session           who one is; 401: log in
@@ -27,10 +27,10 @@ from pykruise.dashboard.board import Board
 from pykruise.dashboard.guard import Guard
 from pykruise.dashboard.sessions import LoginError, Session, Sessions
 from pykruise.dashboard.streams import RowStream
+from pykruise.kube.client.transport import Response
 from pykruise.kube.errors import ApiError, KubeError
-from pykruise.kube.http_app import Limits, Streamed
-from pykruise.kube.http_wire import Request
-from pykruise.kube.transport import Response
+from pykruise.kube.http.app import Limits, Streamed
+from pykruise.kube.http.wire import Request
 
 __all__ = ["LIMITS", "About", "Opened", "Pages", "Server"]
 
@@ -122,7 +122,7 @@ class Pages(Protocol):
 
 
 class Server:
-    """An App (kube/http_app.py). `base_path`: what comes before all paths, where a proxy leaves it on."""
+    """An App (kube/http/app.py). `base_path`: what comes before all paths, where a proxy leaves it on."""
 
     def __init__(
         self,

@@ -19,11 +19,11 @@ import msgspec
 
 from pykruise.dashboard.access import Access, FullAccess, ReviewedAccess, User, post
 from pykruise.kinds import in_stored_versions
-from pykruise.kube.client import Client
-from pykruise.kube.connection import Connection, bearer
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.config.connection import Connection, bearer
 from pykruise.kube.errors import KubeError
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.retries import RetryPolicy
+from pykruise.kube.http.transport import HttpTransport
 
 __all__ = ["Door", "LaptopDoor", "LoginError", "Session", "Sessions", "TokenDoor"]
 

@@ -16,8 +16,8 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import WorkloadInsight
-from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.pod_decoding import project_pod
+from pykruise.pods.lifecycle.states import Lifecycle
+from pykruise.pods.view.decoding import project_pod
 
 __all__ = ["MOST_WORDS", "PodRow", "waiting_pod"]
 

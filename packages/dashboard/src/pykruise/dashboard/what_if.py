@@ -14,7 +14,7 @@ from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.forecasting import forecast_and_play
 from pykruise.cli.insight.playing import Played
 from pykruise.cli.plan import changed_by, described, live_document, planned
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import Resource
 from pykruise.manager.settings import Settings

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document, labels_of, same
 from pykruise.kube.errors import Cause, Status
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import selector_from
+from pykruise.kube.values.cel import Interests
+from pykruise.kube.values.selectors import selector_from
 
 __all__ = [
     "ALLOWED",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
-from pykruise.kube.remembering import remember
+from pykruise.kube.cache.remembering import remember
 
 __all__ = [
     "LAST",

@@ -107,7 +107,7 @@ class ConnectionLostError(TransportError):
 
 
 class AnswerTooLargeError(ConnectionLostError):
-    """More came than is kept of one answer (kube/http_connection.py says how much); the connection was ended."""
+    """More came than is kept of one answer (kube/http/connection.py says how much); the connection was ended."""
 
 
 class MalformedAnswerError(ConnectionLostError):

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from pykruise.kube.cache.remembering import remember
 from pykruise.kube.errors import InvalidNameError
-from pykruise.kube.remembering import remember
 
 __all__ = [
     "CLUSTER_ROLES",

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from pykruise.kube.cache.store import Projected
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.kube.store import Projected
 
 __all__ = ["Action", "Create", "Delete", "Patch", "delete_object", "patch_object"]
 

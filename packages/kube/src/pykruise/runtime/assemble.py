@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventMemory, EventRecorder
 from pykruise.kube.clock import Clock
-from pykruise.kube.controller import DEFAULT_WORKERS, Controller
+from pykruise.kube.control.controller import DEFAULT_WORKERS, Controller
+from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
 from pykruise.kube.ids import Key
-from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S, WorkQueue
-from pykruise.kube.recorder import EventMemory, EventRecorder
 from pykruise.kube.resources import Resource
 from pykruise.runtime.churn import ChurnBrake
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
-from pykruise.runtime.further import FurtherKinds
+from pykruise.runtime.named_kinds import FurtherKinds
 from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Around, Memories, Read
 from pykruise.runtime.reconcile import Owner, Reconciler, RecordEvent

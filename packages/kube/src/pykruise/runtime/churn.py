@@ -24,10 +24,10 @@ from typing import Final
 import msgspec
 import orjson
 
-from pykruise.kube.hashing import fnv32
+from pykruise.kube.cache.remembering import remembers
 from pykruise.kube.ids import Key
-from pykruise.kube.remembering import remembers
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.hashing import fnv32
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Note, Plan
 from pykruise.runtime.reasons import Reason, WriteFault

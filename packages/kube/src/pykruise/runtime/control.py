@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pykruise.kube.cache.store import Projected
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Projected
 from pykruise.runtime.execute import Failure
-from pykruise.runtime.further import FurtherReads
 from pykruise.runtime.kstatus import Conditions, Standing
+from pykruise.runtime.named_kinds import FurtherReads
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason

@@ -22,7 +22,8 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.answers import metadata_of
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import (
     AlreadyExistsError,
@@ -38,10 +39,9 @@ from pykruise.kube.errors import (
     TransportError,
 )
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import controller_of
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.kube.writer import Writer
+from pykruise.kube.values.owners import controller_of
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason, WriteFault

@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
-from pykruise.kube.cache import Cache, Projected
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Projected
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.kube.writer import Writer
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = ["CachedObjects", "LiveObjects"]

@@ -15,8 +15,8 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference, controller_of, owner_reference
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.owners import OwnerReference, controller_of, owner_reference
 from pykruise.runtime.control import Control
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read

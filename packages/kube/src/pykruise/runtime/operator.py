@@ -8,11 +8,11 @@ the cluster does not know yet (its CRD is missing) waits alone and starts when i
 finish their writes. A kill loses nothing either: all is planned anew from what is stored.
 
 With an elector, several operators share a cluster: all have full caches, one runs controllers. One that could not work
-does not stand for election. A new leader works when it has seen what the one before wrote (kube/hand_over.py). A leader
-that loses its Lease cannot write any more from that moment (kube/leases.py); it ends its controllers, forgets what it
+does not stand for election. A new leader works when it has seen what the one before wrote (takeover.py). A leader
+that loses its Lease cannot write any more from that moment (leases.py); it ends its controllers, forgets what it
 remembers of objects, and stands for election again.
 
-With a membership, several operators work at once (kube/membership.py): all run their controllers, each on the keys of
+With a membership, several operators work at once (membership.py): all run their controllers, each on the keys of
 the slots that it holds (shared_keys.py).
 """
 
@@ -25,18 +25,18 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.cache.event_batching import Pace
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.controller import Controller
-from pykruise.kube.event_batching import Pace
-from pykruise.kube.hand_over import HandOver
+from pykruise.kube.control.controller import Controller
+from pykruise.kube.control.retried_task import in_own_task
+from pykruise.kube.election.leases import Fence, FencedTransport, LeaderElector, LeaseLostError
+from pykruise.kube.election.membership import HeldSlot, Membership
+from pykruise.kube.election.takeover import HandOver
 from pykruise.kube.ids import Key
-from pykruise.kube.leases import Fence, FencedTransport, LeaderElector, LeaseLostError
-from pykruise.kube.membership import HeldSlot, Membership
-from pykruise.kube.own_task import in_own_task
 from pykruise.kube.resources import Resource
-from pykruise.kube.writer import Writer
 from pykruise.runtime.assemble import KindContext, Tuning, controller_for, views_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
@@ -83,10 +83,10 @@ class Operator:
 
     `shared`: views of which there is a cache whatever the work reads, and for which all of it waits. `borrowed`: caches
     that another part of the program keeps true. `is_ready` returns
-    when nothing else stands against working. `cpu_time` measures what a reconcile costs (kube/controller.py).
+    when nothing else stands against working. `cpu_time` measures what a reconcile costs (kube/control/controller.py).
     `namespace`: only objects of this one; empty: of all. `resync_s`: how often everything is looked at although nothing
     changed; None: never. `reports_ready`: statuses have the conditions of kstatus.py where a Control can say them.
-    `pace`: of pods, see kube/event_batching.py. `on_work` is called when a controller is about to start.
+    `pace`: of pods, see kube/cache/event_batching.py. `on_work` is called when a controller is about to start.
     `span` records turns (tracing.py).
     """
 

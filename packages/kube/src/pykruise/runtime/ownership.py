@@ -11,10 +11,10 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import adoption_patch, release_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import Selector
+from pykruise.kube.values.owners import adoption_patch, release_patch
+from pykruise.kube.values.selectors import Selector
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.objects import DocumentView, owner_reference_to
 from pykruise.runtime.plan import Chain, Stage, Step

@@ -11,12 +11,12 @@ import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from pykruise.kube.cache import Projected
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Projected
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.runtime.views import BY_CONTROLLER, ORPHANS, Views
 
 __all__ = ["Around", "Memories", "Mirror", "Mirrors", "Read"]
@@ -59,7 +59,7 @@ class Mirrors:
     ) -> None:
         self._mirrors = mirrors
         self.further: Mapping[GroupKind, Views[Any]] = {} if further is None else further
-        """What a white list names besides and is watched now, by kind (runtime/further.py)."""
+        """What a white list names besides and is watched now, by kind (runtime/named_kinds.py)."""
 
     def of(self, views: Views[T]) -> Mirror[T]:
         """All of one resource."""

@@ -12,8 +12,8 @@ from typing import Final, Literal
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.histogram import Histogram, HistogramStats
 from pykruise.kube.ids import Key
+from pykruise.kube.values.histogram import Histogram, HistogramStats
 from pykruise.runtime.kstatus import Standing
 
 __all__ = ["BOUNDS_S", "Result", "RolloutMeter"]

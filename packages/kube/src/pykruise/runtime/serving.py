@@ -6,9 +6,9 @@ kubeconfig, or the pod's service account ──▶ HttpTransport ──▶ Opera
 from collections.abc import Sequence
 from pathlib import Path
 
-from pykruise.kube.client import Client
-from pykruise.kube.config import load
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.kubeconfig import load
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.program.process import stop_on_signals
 from pykruise.runtime.operator import Operator, Work
 
@@ -16,7 +16,7 @@ __all__ = ["serve"]
 
 
 async def serve(work: Sequence[Work], *, kubeconfig: str | Path | None = None, namespace: str = "") -> None:
-    """Run an operator alone against the cluster of a kubeconfig (None: as kube/config.py finds it) until SIGTERM or
+    """Run an operator alone against the cluster of a kubeconfig (None: as kubeconfig.py finds it) until SIGTERM or
     SIGINT. `namespace`: only objects of this one. Raises ConfigurationError.
 
     For several replicas, health checks and metrics build an Operator with an elector, and see kube/program.

@@ -1,6 +1,6 @@
 """Which keys are reconciled here when several managers share them: those of the slots that this one holds.
 
-HeldSlot (kube/membership.py) ──▶ SharedKeys.take() ──▶ Share ──open(kind)──▶ its keys are enqueued, and reconciled
+HeldSlot (election/membership.py) ──▶ SharedKeys.take() ──▶ Share ──open(kind)──▶ its keys are enqueued, and reconciled
 wake, queue ──key──▶ is_open()? ──▶ turn, which writes through the slot's own executor        else: dropped
 
 A key that is dropped is not lost: who takes its slot enqueues all keys of it. A share that ends lets turns under way
@@ -12,13 +12,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from pykruise.kube.cache import Change
-from pykruise.kube.delivery import SLICE
+from pykruise.kube.cache.cache import Change
+from pykruise.kube.cache.delivery import SLICE
+from pykruise.kube.control.queue import WorkQueue
+from pykruise.kube.control.timeout_scope import end_now
+from pykruise.kube.election.key_slots import Keying, slot_of
+from pykruise.kube.election.leases import Fence, NotLeadingError
 from pykruise.kube.ids import Key
-from pykruise.kube.leases import Fence, NotLeadingError
-from pykruise.kube.queue import WorkQueue
-from pykruise.kube.scopes import end_now
-from pykruise.kube.slots import Keying, slot_of
 from pykruise.runtime.control import Control
 from pykruise.runtime.execute import Executor
 from pykruise.runtime.read import Around, Mirror

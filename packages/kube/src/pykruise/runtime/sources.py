@@ -9,13 +9,13 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Never, TypeVar
 
-from pykruise.kube.cache import Cache, Projected
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Projected
+from pykruise.kube.cache.event_batching import Pace
+from pykruise.kube.cache.writer import WriteObserver
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.event_batching import Pace
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
-from pykruise.kube.writer import WriteObserver
 from pykruise.runtime.views import Views
 
 __all__ = ["Sources"]

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from pykruise.kube.cache import Projected
+from pykruise.kube.cache.cache import Projected
 from pykruise.kube.resources import Resource
 
 __all__ = ["BY_CONTROLLER", "BY_NAME", "BY_NAMESPACE", "ORPHANS", "Views"]

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from pykruise.kube.cache import Change, Projected
+from pykruise.kube.cache.cache import Change, Projected
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.runtime.read import Around

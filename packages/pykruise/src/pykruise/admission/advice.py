@@ -1,7 +1,7 @@
 """Warnings that every kind has in common: limits of 0, and names that are too long for what is named after them.
 
 the review of a kind ──▶ with_advice() ──▶ the same review; what it allows has warnings
-                                           (pods/amounts.py, pods/derived_names.py)
+                                           (pods/workload/amounts.py, pods/workload/derived_names.py)
 """
 
 from typing import Any
@@ -10,8 +10,8 @@ import msgspec
 
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
 from pykruise.plans.kind import Kind
-from pykruise.pods.amounts import warnings_of_amounts
-from pykruise.pods.derived_names import warnings_of_names
+from pykruise.pods.workload.amounts import warnings_of_amounts
+from pykruise.pods.workload.derived_names import warnings_of_names
 
 __all__ = ["with_advice"]
 

@@ -24,9 +24,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pykruise.admission import certificates
 from pykruise.admission.certificates import YEAR_S, Asked, Certificates, Facts, Period, judge
+from pykruise.kube.cache.remembering import remember
 from pykruise.kube.clock import Instant
-from pykruise.kube.remembering import remember
-from pykruise.kube.x509 import (
+from pykruise.kube.values.x509 import (
     alternative_names,
     certificate_builder,
     key_usage,

@@ -24,9 +24,9 @@ import orjson
 
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.kube.admission import MatchCondition, ReviewRule
-from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document, annotations_of, same
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import webhook_conversion
 
 __all__ = [
     "CONFIGURATIONS",

@@ -17,8 +17,8 @@ import msgspec
 import orjson
 
 from pykruise.kinds import conversions
-from pykruise.kube.conversion import ConversionError, Conversions, convert
 from pykruise.kube.documents import Document, bounded, decode, encode
+from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
 
 __all__ = ["REVIEW_VERSIONS", "answer", "failure", "review"]
 

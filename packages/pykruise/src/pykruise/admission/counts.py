@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 

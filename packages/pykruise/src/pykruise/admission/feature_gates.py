@@ -11,7 +11,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Status
-from pykruise.kube.field_errors import bad_request
+from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.plans.kind import Kind
 
 __all__ = ["behind_gates"]

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
-from pykruise.kube.conversion import ConversionError, Conversions, convert
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause, Status
-from pykruise.kube.field_errors import bad_request, refusal
+from pykruise.kube.pod_rules.field_errors import bad_request, refusal
+from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
 
 __all__ = ["in_hub_version"]
 

@@ -24,14 +24,14 @@ from pykruise.kube.admission import (
     Reviewer,
     ReviewRule,
 )
-from pykruise.kube.answers import metadata_of
-from pykruise.kube.cel import Interests
-from pykruise.kube.client import Client
+from pykruise.kube.client.answers import metadata_of
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError, Status
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.kube.values.cel import Interests
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 
 __all__ = [
     "OPENED_FOR",

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
-from pykruise.kube.field_errors import bad_request
+from pykruise.kube.pod_rules.field_errors import bad_request
 
 __all__ = ["readable"]
 

@@ -39,8 +39,8 @@ from pykruise.kube.admission import (
     Reviewer,
     ReviewRule,
 )
-from pykruise.kube.aside import Aside, on_loop
 from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.control.offload import Aside, on_loop
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Lookups, allow, beside_the_loop
 from pykruise.pods.settings import settings_from

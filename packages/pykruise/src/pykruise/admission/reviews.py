@@ -5,7 +5,7 @@ path + body ──▶ decode_review() ──▶ AdmissionRequest ──▶ the r
 
 `Reviews` knows the reviewer of every path. No body makes it raise: what cannot be read is answered with 400, a
 reviewer that fails with 500 and a line in this program's own log. A long body is read, and its answer written, in a
-thread (kube/aside.py).
+thread (kube/control/offload.py).
 """
 
 import asyncio
@@ -18,11 +18,11 @@ import msgspec
 import orjson
 
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
-from pykruise.kube.aside import Aside
+from pykruise.kube.control.offload import Aside
 from pykruise.kube.documents import Document, bounded, decode
 from pykruise.kube.errors import InvalidNameError, Status
-from pykruise.kube.field_errors import bad_request
 from pykruise.kube.patches import diff_json
+from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.kube.resources import Resource
 
 __all__ = [

@@ -16,14 +16,14 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.cel import Interests, Meant
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.client import Client
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import EVERYTHING
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
-from pykruise.pods.probes import POD_PROBE_MARKERS, MarkerView, marker_projector
+from pykruise.kube.values.cel import Interests, Meant
+from pykruise.kube.values.selectors import EVERYTHING
+from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView, marker_projector
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
 
 __all__ = ["Known", "SelectorIndex", "list_selectors", "selecting_kinds"]
 

@@ -9,7 +9,7 @@ Every limit has a defined outcome:
     too many requests at once, or too many bytes of them in memory: 429 with Retry-After
     a connection that sends no request in time, or one too many that is idle: closed
 
-HTTP itself is kube/http_server.py: half of a review's CPU went into a general server before.
+HTTP itself is kube/http/server.py: half of a review's CPU went into a general server before.
 429 tells an API server to come back within the time it has anyway, perhaps at another replica; `is_overloaded`
 tells readiness, so that a Service stops sending. The certificate can be exchanged while connections live.
 """
@@ -26,12 +26,12 @@ import msgspec
 
 from pykruise.admission import conversion
 from pykruise.admission.reviews import Reviews
-from pykruise.kube.aside import Aside
-from pykruise.kube.http_app import Limits as HttpLimits
-from pykruise.kube.http_server import HttpServer
-from pykruise.kube.http_wire import Request
-from pykruise.kube.quota import FullError, Quota
-from pykruise.kube.transport import Response
+from pykruise.kube.client.transport import Response
+from pykruise.kube.control.offload import Aside
+from pykruise.kube.control.quota import FullError, Quota
+from pykruise.kube.http.app import Limits as HttpLimits
+from pykruise.kube.http.server import HttpServer
+from pykruise.kube.http.wire import Request
 
 __all__ = ["Limits", "LongBodies", "PostPath", "Poster", "WebhookServer", "conversion_path", "review_paths"]
 

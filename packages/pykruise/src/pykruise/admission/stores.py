@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from pykruise.admission.certificates import Certificates
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, format_micro_time
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError, ConflictError, NotFoundError

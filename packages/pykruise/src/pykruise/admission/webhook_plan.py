@@ -38,12 +38,12 @@ from pykruise.admission.match_conditions import conditions_due, widest_condition
 from pykruise.admission.pods.chain import CONDITION
 from pykruise.kinds import GROUPS
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.cel import Interests
+from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.patches import diff_json
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pykruise.kube.values.cel import Interests
 
 __all__ = [
     "CONFIRM_S",

@@ -39,14 +39,14 @@ from pykruise.admission.webhook_plan import (
     plan_configurations,
     project_crd,
 )
-from pykruise.kube.answers import metadata_of
-from pykruise.kube.cel import Interests
-from pykruise.kube.client import Client
+from pykruise.kube.client.answers import metadata_of
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError
 from pykruise.kube.patches import PatchError, PatchType, apply_json_patch
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from pykruise.kube.values.cel import Interests
 
 __all__ = ["SETTLE_S", "WebhookSync", "WebhookSyncError"]
 

@@ -22,12 +22,12 @@ from pykruise.cli.examples import example
 from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.cli.playground import playground
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import is_controlled_by
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.owners import is_controlled_by
 from pykruise.sandbox.cluster import ClusterSettings
 
 Object = dict[str, Any]

@@ -12,11 +12,11 @@ import msgspec
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.outputs import check_output, rendered
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ForbiddenError, TransportError, UnauthorizedError
-from pykruise.kube.retries import RetryPolicy
 from pykruise.manager.doctor.examine import examine
 from pykruise.manager.doctor.findings import Finding, Level
 from pykruise.manager.doctor.live import Live

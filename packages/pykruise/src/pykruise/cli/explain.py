@@ -22,14 +22,14 @@ from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.outputs import check_output, rendered
-from pykruise.kube.answers import metadata_of
-from pykruise.kube.client import Client
+from pykruise.kube.client.answers import metadata_of
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
-from pykruise.kube.queue import BASE_DELAY_S, MAX_DELAY_S
 from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind

@@ -8,10 +8,10 @@ import click
 from pykruise.cli.errors import CommandError
 from pykruise.kinds import HUB_STORED, in_stored_versions
 from pykruise.kinds.gates import GateError, parse
-from pykruise.kube.client import Client
-from pykruise.kube.config import load
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import ApiError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.manager.install import DAEMON_IMAGE, IMAGE, Installation, manifests
 from pykruise.manager.uninstall import Loss, what_would_be_lost
 from pykruise.manager.yaml_texts import yaml_stream

@@ -20,22 +20,22 @@ from rich.console import Console
 from pykruise.agent.simulated import ALL_TASKS, AgentTasks, simulated_agents
 from pykruise.cli.errors import CommandError
 from pykruise.cli.garbage import collect_as_usual
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import system_clock
-from pykruise.kube.config import load
+from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, ConflictError, NotFoundError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import NODES
 from pykruise.sandbox.controllers.node_lifecycle import NOT_READY
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.faults_file import FaultsFileError, read_rules
-from pykruise.sandbox.kubelet import Kubelets
-from pykruise.sandbox.nodes import node_specs
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.faults_file import FaultsFileError, read_rules
+from pykruise.sandbox.nodes.kubelet import Kubelets
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.specs import node_specs
 from pykruise.sandbox.paper_volumes import Volumes
-from pykruise.sandbox.pod_state import KubeletSettings
 from pykruise.sandbox.running import run_beside
 
 PATIENCE_S: Final = 10.0
@@ -59,7 +59,7 @@ class KubeletsOptions(msgspec.Struct, frozen=True, kw_only=True):
     has_agents: bool = False
     """Whether nodes play the node agent's part: containers recreated and probes made when an object asks for it."""
     failures: Path | None = None
-    """A file of rules (sandbox/faults_file.py)."""
+    """A file of rules (sandbox/nodes/faults_file.py)."""
 
 
 async def run_kubelets(options: KubeletsOptions, *, kubeconfig: Path | None, context: str | None) -> None:

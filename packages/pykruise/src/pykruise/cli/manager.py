@@ -12,7 +12,7 @@ import uvloop
 from pykruise.cli.errors import CommandError, one_line
 from pykruise.kinds import crds
 from pykruise.kinds.gates import GateError
-from pykruise.kube.config import load
+from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import ApiError, KubeError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.logs import set_up

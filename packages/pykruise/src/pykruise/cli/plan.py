@@ -22,7 +22,7 @@ from pykruise.cli.insight.outlook import Outlook, head_lines, outlook_lines, pod
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.manifests import load_documents, read_documents
 from pykruise.cli.outputs import check_output, rendered
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError

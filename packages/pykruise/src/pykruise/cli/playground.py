@@ -28,14 +28,14 @@ from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.readers import LiveSpreads
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.controller import unmeasured
+from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
-from pykruise.kube.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import aggregated_roles
@@ -44,10 +44,10 @@ from pykruise.plans.review import live_lookups
 from pykruise.plans.views import MARKER_VIEWS
 from pykruise.runtime.object_reader import LiveObjects
 from pykruise.sandbox.apiserver import ConversionFunctions
-from pykruise.sandbox.apiserver.storage import Storage
+from pykruise.sandbox.apiserver.objects.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.loading import Dump, Loaded, load, node_spec_of
+from pykruise.sandbox.nodes.faults import Rule
 
 MANAGER_USER = "system:serviceaccount:kruise-system:kruise-manager"
 

@@ -44,7 +44,7 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.plans.insight import ClockInsight
-from pykruise.sandbox.nodes import NodeSpec
+from pykruise.sandbox.nodes.specs import NodeSpec
 
 __all__ = ["Conditions", "Target", "run_simulate"]
 

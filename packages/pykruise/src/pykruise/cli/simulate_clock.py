@@ -16,12 +16,12 @@ from pykruise.cli.insight.look import look
 from pykruise.cli.insight.playing.by_clock import ClockPlay, ClockPlayed, Fate
 from pykruise.kinds import conversions
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.kube.conversion import ConversionError, convert
 from pykruise.kube.documents import Document
-from pykruise.kube.durations import short_duration
 from pykruise.kube.ids import Key
+from pykruise.kube.schemas.conversion import ConversionError, convert
+from pykruise.kube.values.durations import short_duration
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Lookups

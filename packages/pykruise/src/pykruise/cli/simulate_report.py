@@ -13,7 +13,7 @@ from pykruise.cli.insight.playing import (
     Action,
     Played,
 )
-from pykruise.kube.durations import short_duration
+from pykruise.kube.values.durations import short_duration
 
 __all__ = ["comparison", "outcome_of", "report"]
 

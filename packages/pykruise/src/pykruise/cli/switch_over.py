@@ -15,8 +15,8 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.gates import given_settings
 from pykruise.cli.insight.reach import Reach
 from pykruise.cli.outputs import check_output, rendered
-from pykruise.kube.client import Client
-from pykruise.kube.stored_versions import StoredVersionTransport
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.stored_versions import StoredVersionTransport
 from pykruise.manager.doctor.findings import Level
 from pykruise.manager.storage import KindStorage, MoveError, move_kind, read_storage
 from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport, check_switch

@@ -24,10 +24,10 @@ from pykruise.manager.settings import Settings
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.durable import DataDirError, DurableStorage
-from pykruise.sandbox.faults_file import FaultsFileError, following, read_rules
 from pykruise.sandbox.http_front import HttpFront
 from pykruise.sandbox.loading import DumpError, Loaded, read_dump
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.faults_file import FaultsFileError, following, read_rules
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 
 CONTEXT = "pykruise"
 PULL_S = 1.0

@@ -22,20 +22,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.config import load
-from pykruise.kube.controller import Controller, unmeasured
+from pykruise.kube.config.kubeconfig import load
+from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
-from pykruise.kube.http import HttpTransport
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.queue import WorkQueue
 from pykruise.kube.resources import PODS
-from pykruise.pods.keys import STATE_LABEL
-from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.lifecycle.states import LifecycleState
+from pykruise.pods.view.keys import STATE_LABEL
 
 __all__ = ["Hooks"]
 
@@ -98,7 +98,7 @@ class Hooks:
         return hook
 
     def serve(self, *, kubeconfig: str | Path | None = None, namespace: str = "") -> None:
-        """Work until Ctrl-C against the cluster of a kubeconfig (None: as kube/config.py finds it)."""
+        """Work until Ctrl-C against the cluster of a kubeconfig (None: as kube/config/kubeconfig.py finds it)."""
         asyncio.run(self._serve(kubeconfig, namespace))
 
     async def _serve(self, kubeconfig: str | Path | None, namespace: str) -> None:

@@ -23,7 +23,7 @@ from pykruise.cli.insight.outlook import Outlook
 from pykruise.cli.insight.pods import NAMES
 from pykruise.cli.insight.reach import reached
 from pykruise.cli.plan import changed_by, live_document, planned
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key

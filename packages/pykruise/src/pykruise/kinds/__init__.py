@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.kube import descriptions
-from pykruise.kube.conversion import Conversion, Conversions
-from pykruise.kube.crds import structural_schema
+from pykruise.kube.client.stored_versions import StoredVersionTransport
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import Resource
-from pykruise.kube.stored_versions import StoredVersionTransport
-from pykruise.kube.transport import Transport
+from pykruise.kube.schemas import descriptions
+from pykruise.kube.schemas.conversion import Conversion, Conversions
+from pykruise.kube.schemas.crds import structural_schema
 from pykruise.plans.kind import Kind
 
 __all__ = [
@@ -91,7 +91,7 @@ def stored_version(kind: Kind, layout: str) -> str:
 def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORED) -> list[Document]:
     """The CustomResourceDefinitions of every kind there is, by name. `layout`: see `stored_version`.
 
-    `conversion` is the stanza of that name for the kinds with two versions (kube/crds.py: `webhook_conversion`);
+    `conversion` is the stanza of that name for the kinds with two versions (schemas/crds.py: `webhook_conversion`);
     without it the API server only changes the apiVersion, which loses what is called differently.
     """
     made = [_crd(folder, described=True) for folder in _folders()]

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykruise.kinds import crds
-from pykruise.kube.api import (
+from pykruise.kube.documents import Document
+from pykruise.kube.schemas.crds import structural_schema
+from pykruise.kube.schemas.types import (
     Condition,
     ContainerPort,
     JobCondition,
@@ -24,10 +26,8 @@ from pykruise.kube.api import (
     TargetReference,
     Toleration,
 )
-from pykruise.kube.crds import structural_schema
-from pykruise.kube.documents import Document
 from pykruise.pods.api import InPlaceUpdateStrategy, PriorityStrategy, ScatterTerm
-from pykruise.pods.lifecycle import LifecycleHook
+from pykruise.pods.lifecycle.states import LifecycleHook
 
 __all__ = ["reference"]
 

@@ -16,8 +16,8 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import HUB_STORED, RELEASED_STORED, crds
 from pykruise.kinds.gates import Gates, all_gates
-from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.manager.argocd import config_map, document_text
 from pykruise.manager.daemon import daemon_roles, own_node_policy
 from pykruise.manager.install import SERVICE

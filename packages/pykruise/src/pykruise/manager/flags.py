@@ -13,6 +13,7 @@ import msgspec
 
 from pykruise.kinds import gates as feature_gates
 from pykruise.kinds import kinds
+from pykruise.kube.election.key_slots import KEYINGS, SLOTS
 from pykruise.kube.program.flags import (
     HELP,
     LOG_FLAGS,
@@ -32,7 +33,6 @@ from pykruise.kube.program.flags import (
     unused_notes,
 )
 from pykruise.kube.program.logs import LogSettings
-from pykruise.kube.slots import KEYINGS, SLOTS
 from pykruise.manager.settings import (
     SECRETS_NAMESPACE,
     ElectionSettings,

@@ -16,8 +16,8 @@ from pykruise.admission.reviewers import reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import HUB_STORED, crds
 from pykruise.kinds.gates import Gates
-from pykruise.kube.crds import webhook_conversion
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.kube.version import __version__
 from pykruise.manager.daemon import daemon_account, daemon_manifests
 from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles

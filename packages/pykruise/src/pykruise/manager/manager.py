@@ -19,17 +19,17 @@ import msgspec
 
 from pykruise.kinds import blank_status_of
 from pykruise.kinds import kinds as all_kinds
-from pykruise.kube.cache import CacheStats
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import CacheStats
+from pykruise.kube.cache.definition_watch import Renewal, definitions_of
+from pykruise.kube.cache.event_batching import Pace
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.limiter import LimiterStats
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.controller import Controller, ControllerStats
-from pykruise.kube.definitions import Renewal, definitions_of
-from pykruise.kube.event_batching import Pace
+from pykruise.kube.control.controller import Controller, ControllerStats
+from pykruise.kube.control.queue import QueueStats
+from pykruise.kube.election.leases import LeaderElector
+from pykruise.kube.election.membership import Membership
 from pykruise.kube.ids import Key
-from pykruise.kube.leases import LeaderElector
-from pykruise.kube.limiter import LimiterStats
-from pykruise.kube.membership import Membership
-from pykruise.kube.queue import QueueStats
 from pykruise.manager.components import Component
 from pykruise.manager.oversight import Oversight
 from pykruise.manager.settings import Settings
@@ -67,9 +67,9 @@ class ManagerStats(msgspec.Struct, frozen=True, kw_only=True):
 class Manager:
     """Runs the controllers of all kinds against the cluster behind `client`.
 
-    `cpu_time` measures what a plan costs (see kube/controller.py); give a constant where every run must be the
+    `cpu_time` measures what a plan costs (see kube/control/controller.py); give a constant where every run must be the
     same. `freeze_heap` takes what lives when the caches are full out of the garbage collector's sight: right for
-    a process that is nothing but a manager. `pace`: of pods, see kube/event_batching.py. `kinds` that the settings'
+    a process that is nothing but a manager. `pace`: of pods, see cache/event_batching.py. `kinds` that the settings'
     gates switch off are left out. Without `oversees` nothing checks now and then whether caches follow the cluster,
     nor at CRDs that are stored anew: right where they cannot fail. `span` records turns (runtime/tracing.py).
     """

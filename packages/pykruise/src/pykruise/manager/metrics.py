@@ -12,7 +12,8 @@ import prometheus_client
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.election.key_slots import SLOTS
 from pykruise.kube.program.metrics import (
     cache_metrics,
     controller_metrics,
@@ -22,7 +23,6 @@ from pykruise.kube.program.metrics import (
     queue_metrics,
     request_metrics,
 )
-from pykruise.kube.slots import SLOTS
 from pykruise.kube.version import __version__
 from pykruise.manager.manager import Manager
 

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.pods.standing import DEADLINE_EXCEEDED, STALLING
+from pykruise.pods.workload.kstatus import DEADLINE_EXCEEDED, STALLING
 
 __all__ = [
     "ALERTS",

@@ -14,7 +14,7 @@ from typing import Any, Literal, Never
 
 import msgspec
 
-from pykruise.kube.cache import Cache, CacheStats
+from pykruise.kube.cache.cache import Cache, CacheStats
 from pykruise.kube.resources import Resource
 
 __all__ = ["Oversight"]

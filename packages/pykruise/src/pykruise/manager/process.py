@@ -24,14 +24,14 @@ import orjson
 from prometheus_client.registry import CollectorRegistry
 
 from pykruise.kinds import in_stored_versions
-from pykruise.kube.client import Client
+from pykruise.kube.cache.event_batching import AT_LEISURE
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.clock import system_clock
-from pykruise.kube.connection import Connection
-from pykruise.kube.event_batching import AT_LEISURE
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.leases import LeaderElector
-from pykruise.kube.membership import Membership
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.config.connection import Connection
+from pykruise.kube.election.leases import LeaderElector
+from pykruise.kube.election.membership import Membership
+from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.program.metrics import metrics_responder
 from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_servers, stop_on_signals
 from pykruise.kube.program.serving import PlainServer

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from pykruise.kinds.gates import Gates
+from pykruise.kube.election.key_slots import Keying
 from pykruise.kube.program.logs import LogSettings
 from pykruise.kube.program.serving import Address
-from pykruise.kube.slots import Keying
 from pykruise.plans.kind import Kind
 from pykruise.pods.settings import settings_from
 from pykruise.runtime.assemble import Tuning
@@ -28,7 +28,7 @@ NAMESPACE = "kruise-system"
 
 
 class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who of several managers works. See kube/leases.py."""
+    """Who of several managers works. See kube/election/leases.py."""
 
     enabled: bool = True
     namespace: str = NAMESPACE
@@ -39,7 +39,7 @@ class ElectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 1
     """How many managers share the work; 1: the leader does all of it. pykruise's own."""
     shard_by: Keying = "object"
-    """By what they share it (kube/slots.py)."""
+    """By what they share it (kube/election/key_slots.py)."""
 
 
 class ServingSettings(msgspec.Struct, frozen=True, kw_only=True):

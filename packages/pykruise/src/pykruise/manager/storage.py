@@ -14,13 +14,13 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds import crds, named, stored_version
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.stored_versions import storage_version_hash
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ConflictError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from pykruise.kube.stored_versions import storage_version_hash
 
 __all__ = ["KindStorage", "MoveError", "MovedKind", "move_kind", "read_storage"]
 

@@ -20,7 +20,7 @@ from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import GROUPS
 from pykruise.kinds import kinds as all_kinds
 from pykruise.kinds.gates import GateError
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
@@ -37,7 +37,7 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.assemble import views_of
-from pykruise.runtime.listed import Listed, Only, list_once
+from pykruise.runtime.listed_objects import Listed, Only, list_once
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from pykruise.kinds import crds
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
 

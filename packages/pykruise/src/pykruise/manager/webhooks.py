@@ -57,23 +57,23 @@ from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
 from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.aside import Aside
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.definition_watch import Renewal
+from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.definitions import Renewal
+from pykruise.kube.control.offload import Aside
+from pykruise.kube.control.quota import Quota
 from pykruise.kube.errors import ConflictError, KubeError
-from pykruise.kube.http_heads import request_head
-from pykruise.kube.metadata_view import MetadataView, project_metadata
-from pykruise.kube.quota import Quota
-from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.http.heads import request_head
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.review import live_lookups
 from pykruise.plans.views import MARKER_VIEWS
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.pods.probes import POD_PROBE_MARKERS
+from pykruise.pods.probes.views import POD_PROBE_MARKERS
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.runtime.object_reader import CachedObjects
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]

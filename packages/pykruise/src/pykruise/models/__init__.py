@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from pykruise.kube.api import ApiObject, LabelSelector, ObjectMeta
 from pykruise.kube.documents import Document
-from pykruise.kube.typed_documents import without_nulls
+from pykruise.kube.schemas.typed_documents import without_nulls
+from pykruise.kube.schemas.types import ApiObject, LabelSelector, ObjectMeta
 from pykruise.models import v1alpha1, v1beta1
 
 __all__ = ["LabelSelector", "ObjectMeta", "document", "model_of", "parse", "v1alpha1", "v1beta1"]

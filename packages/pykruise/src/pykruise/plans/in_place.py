@@ -30,8 +30,8 @@ from pykruise.pods.in_place import (
     next_step,
 )
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 

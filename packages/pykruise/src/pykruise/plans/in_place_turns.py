@@ -15,16 +15,16 @@ from pykruise.kube.documents import Document
 from pykruise.plans.in_place import begin_steps
 from pykruise.plans.phases import pod_patch
 from pykruise.pods.in_place import Settings, UpdateSpec, start
-from pykruise.pods.lifecycle import (
+from pykruise.pods.lifecycle.readiness import PRE_UPDATE_HOOK, hold_back
+from pykruise.pods.lifecycle.states import (
     LifecycleHook,
     LifecycleState,
     is_hooked,
     state_metadata,
     update_wait,
 )
-from pykruise.pods.readiness import PRE_UPDATE_HOOK, hold_back
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason
 

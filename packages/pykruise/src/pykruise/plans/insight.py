@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.pods.lifecycle import Lifecycle
+from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.views import Views
 

@@ -11,17 +11,17 @@ from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
 
-from pykruise.kube.conversion import Conversion
-from pykruise.kube.crds import Column, ScalePaths, Version, blank_of, definition, structural_schema
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.schemas.conversion import Conversion
+from pykruise.kube.schemas.crds import Column, ScalePaths, Version, blank_of, definition, structural_schema
 from pykruise.plans.insight import Insight
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored
-from pykruise.pods.amounts import Amount
-from pykruise.pods.derived_names import DerivedName
 from pykruise.pods.settings import Gate, NoSettings
+from pykruise.pods.workload.amounts import Amount
+from pykruise.pods.workload.derived_names import DerivedName
 from pykruise.runtime.control import Control
 
 __all__ = ["AGE", "POD_OWNER_LENDS", "POD_TEMPLATE", "Kind", "SpecSchema", "two_versions", "workload_rights"]

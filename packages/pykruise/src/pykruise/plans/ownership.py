@@ -5,7 +5,7 @@ pods            ──▶ release_stages()  ──▶ patches that take the owne
 revisions       ──▶ revision_stages() ──▶ what is stored of them before a pod can be of one;  delete_revision()
 
 Pure; serves every kind. Which pods match is decided before, and only under the selector that pods are managed
-by (pods/selector_guard.py).
+by (pods/workload/selector_guard.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,15 +15,15 @@ import msgspec
 
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import adoption_patch, release_patch
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
+from pykruise.kube.values.owners import adoption_patch, release_patch
 from pykruise.plans.phases import pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.revisions import RevisionView, UpdateChoice
-from pykruise.pods.selector_guard import record_of
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import WorkloadView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView, UpdateChoice
+from pykruise.pods.workload.selector_guard import record_of
+from pykruise.pods.workload.views import WorkloadView
 from pykruise.runtime import ownership
 from pykruise.runtime.actions import Create, Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step

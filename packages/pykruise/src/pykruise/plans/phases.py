@@ -16,16 +16,16 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.lifecycle import (
+from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, hold_back
+from pykruise.pods.lifecycle.states import (
     LifecycleHook,
     LifecycleState,
     is_hooked,
     pre_delete_wait,
     state_metadata,
 )
-from pykruise.pods.readiness import PRE_DELETE_HOOK, hold_back
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason

@@ -2,7 +2,7 @@
 
 pods + Read ──▶ annotations_of() ──▶ by pod: all its annotations
 
-A view of a pod has only the annotations that many decisions go by (pods/pod_decoding.py).
+A view of a pod has only the annotations that many decisions go by (pods/view/decoding.py).
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Read
 
 __all__ = ["annotations_of"]

@@ -16,15 +16,15 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.phases import stage_of
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
-from pykruise.pods.image_pull_jobs import (
+from pykruise.pods.images.pull_jobs import (
     IMAGE_PULL_JOBS,
     PullJobView,
     PullSettings,
     changed_images,
     pull_jobs,
 )
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.view import keys
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 

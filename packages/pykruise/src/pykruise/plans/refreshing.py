@@ -16,10 +16,10 @@ from pykruise.plans.in_place import Progress, Recall, summary_of
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import Settings
-from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.readiness import PRE_UPDATE_HOOK, let_go, missing_conditions
+from pykruise.pods.lifecycle.readiness import PRE_UPDATE_HOOK, let_go, missing_conditions
+from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Chain, Step
 from pykruise.runtime.reasons import Reason
 

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, SpokeRules
-from pykruise.kube.aside import LoopSide, on_loop
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.control.offload import LoopSide, on_loop
 from pykruise.kube.documents import Document, decode, get_path, same
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.resources import (
@@ -26,8 +26,8 @@ from pykruise.kube.resources import (
     SUBJECT_ACCESS_REVIEWS,
     Resource,
 )
-from pykruise.pods.revisions import RevisionView, project_revision
-from pykruise.pods.selector_guard import is_guarded, managed_selector
+from pykruise.pods.workload.revisions import RevisionView, project_revision
+from pykruise.pods.workload.selector_guard import is_guarded, managed_selector
 
 __all__ = [
     "AccessLookup",
@@ -81,7 +81,7 @@ class Lookups(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def beside_the_loop(lookups: Lookups) -> Lookups:
-    """The same for reviewers that run beside the loop (kube/aside.py): what they ask is asked on the loop."""
+    """The same for reviewers that run beside the loop (kube/control/offload.py): what they ask is asked on the loop."""
     return Lookups(
         pods=on_loop(lookups.pods) if lookups.pods else None,
         nodes=on_loop(lookups.nodes) if lookups.nodes else None,

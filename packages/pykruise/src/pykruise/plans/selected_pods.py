@@ -8,9 +8,9 @@ Pure. So many selectors in one namespace cost what they mean, and not all pods o
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from pykruise.kube.selectors import Selector
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.views import BY_LABEL, POD_VIEWS, UNINDEXED_LABELS
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Mirrors
 from pykruise.runtime.views import BY_NAMESPACE
 

@@ -12,19 +12,19 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.client import Client
+from pykruise.kube.cache.remembering import remembers
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.discovery import Discovery
 from pykruise.kube.clock import Clock
-from pykruise.kube.discovery import Discovery
 from pykruise.kube.documents import Document, canonical, decode, get_path
 from pykruise.kube.errors import NotFoundError
-from pykruise.kube.group_kinds import GroupKind, group_of
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference, controller_of
-from pykruise.kube.remembering import remembers
 from pykruise.kube.resources import CONFIG_MAPS, DEPLOYMENTS, JOBS, REPLICA_SETS, STATEFUL_SETS, Resource
-from pykruise.kube.selectors import EVERYTHING, Selector, SelectorError, selector_from
-from pykruise.pods.keys import TEMPLATE_HASH_LABEL
-from pykruise.pods.white_list import CONFIGURATION, WhiteList, WhiteListError, read_white_list
+from pykruise.kube.values.group_kinds import GroupKind, group_of
+from pykruise.kube.values.owners import OwnerReference, controller_of
+from pykruise.kube.values.selectors import EVERYTHING, Selector, SelectorError, selector_from
+from pykruise.pods.view.keys import TEMPLATE_HASH_LABEL
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION, WhiteList, WhiteListError, read_white_list
 from pykruise.runtime.read import Mirrors
 from pykruise.runtime.views import BY_CONTROLLER, Views
 

@@ -20,14 +20,9 @@ from pykruise.kube.resources import (
     PODS,
     SECRETS,
 )
-from pykruise.pods import keys
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
-from pykruise.pods.claims import ClaimView, project_claim
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
-from pykruise.pods.node_images import NODE_IMAGES, NodeImageView, owner_uids, project_node_image
-from pykruise.pods.nodes import NodeView, project_node
-from pykruise.pods.pod_decoding import LABELS_OF_ONE_POD, PodProjector
-from pykruise.pods.probes import (
+from pykruise.pods.images.node_images import NODE_IMAGES, NodeImageView, owner_uids, project_node_image
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView, project_pull_job
+from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
     MarkerView,
@@ -36,10 +31,15 @@ from pykruise.pods.probes import (
     marker_projector,
     project_node_probes,
 )
-from pykruise.pods.revisions import RevisionView, project_revision
-from pykruise.pods.secrets import CopyView, project_copy
-from pykruise.pods.sidecars import injected_sets
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.decoding import LABELS_OF_ONE_POD, PodProjector
+from pykruise.pods.view.nodes import NodeView, project_node
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.secrets import CopyView, project_copy
+from pykruise.pods.view.sidecars import injected_sets
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
+from pykruise.pods.workload.claims import ClaimView, project_claim
+from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAME, BY_NAMESPACE, ORPHANS, Views
 
 __all__ = [

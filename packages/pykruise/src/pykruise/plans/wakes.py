@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
 from pykruise.plans.views import owner_name
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Wake

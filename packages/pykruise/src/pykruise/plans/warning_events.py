@@ -9,9 +9,9 @@ partition, a hook) is worth no warning, and failed writes have their events with
 from collections.abc import Sequence
 from typing import Final
 
-from pykruise.kube.api import PlainCondition
+from pykruise.kube.schemas.types import PlainCondition
 from pykruise.pods.reasons import Code
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.plan import Note
 
 __all__ = ["WARNINGS", "warning_notes"]

@@ -14,18 +14,25 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.types import PlainCondition
 from pykruise.plans.ownership import delete_revision, selector_in
 from pykruise.plans.phases import Phase
 from pykruise.plans.stored_values import Flaw
-from pykruise.pods import keys
-from pykruise.pods.names import RevisionHash
 from pykruise.pods.reasons import CODES, Code
-from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update, revision_body, to_truncate
-from pykruise.pods.selector_guard import (
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import RevisionHash
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import (
+    RevisionView,
+    UpdateChoice,
+    choose_update,
+    revision_body,
+    to_truncate,
+)
+from pykruise.pods.workload.selector_guard import (
     LOOK_AGAIN_S,
     SELECTOR_CHANGED,
     SELECTOR_MISMATCH,
@@ -33,9 +40,8 @@ from pykruise.pods.selector_guard import (
     check_selector,
     record_of,
 )
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING, with_condition, without
-from pykruise.pods.workloads import WorkloadView
+from pykruise.pods.workload.views import WorkloadView
+from pykruise.pods.workload.waiting import WAITING, with_condition, without
 from pykruise.runtime.plan import Chain, Note, Plan
 from pykruise.runtime.reasons import Reason
 

@@ -13,10 +13,10 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.views import BY_NAME_PREFIX, PULL_JOB_VIEWS, REVISION_VIEWS
-from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.names import LONGEST_REVISION_OWNER
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.workloads import WorkloadView
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.view.names import LONGEST_REVISION_OWNER
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.views import WorkloadView
 from pykruise.runtime.read import Mirrors, Read
 
 __all__ = ["known_revisions_around", "pull_jobs_of", "revisions_around", "without_ghosts"]

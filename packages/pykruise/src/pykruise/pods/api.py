@@ -1,13 +1,13 @@
 """Parts of API objects that several of our kinds share.
 
-kinds/<kind>/types.py ──▶ these; kube/api.py has Kubernetes' own
+kinds/<kind>/types.py ──▶ these; kube/schemas/types.py has Kubernetes' own
 """
 
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pykruise.kube.api import Int32, IntOrString, Selector, Typed
-from pykruise.kube.crds import schema
+from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.types import Int32, IntOrString, Selector, Typed
 
 __all__ = [
     "IN_PLACE_POLICIES",

@@ -15,7 +15,7 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
-from pykruise.pods.template_defaults import DefaultingSettings
+from pykruise.pods.template.defaults import DefaultingSettings
 from support.cron_world import TEMPLATES
 
 PULLS = "imageListPullJobTemplate"

@@ -10,7 +10,7 @@ from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, sn
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import CODES, Code
 from pykruise.runtime.actions import Delete
-from pykruise.runtime.listed import Listed
+from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories, Read
 from pykruise.runtime.views import Views

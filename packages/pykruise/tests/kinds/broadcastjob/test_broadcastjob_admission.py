@@ -12,7 +12,7 @@ from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
-from pykruise.pods.template_defaults import DefaultingSettings
+from pykruise.pods.template.defaults import DefaultingSettings
 from support.broadcast_world import template
 
 

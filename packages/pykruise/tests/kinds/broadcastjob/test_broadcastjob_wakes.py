@@ -9,9 +9,9 @@ from pykruise.kinds.broadcastjob.kind import KIND
 from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.nodes import NodeView, project_node
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.nodes import NodeView, project_node
+from pykruise.pods.view.pod_view import PodView
 from support.broadcast_world import BroadcastWorld, template
 from support.snapshots import OnPaper
 from support.wakes import Woken

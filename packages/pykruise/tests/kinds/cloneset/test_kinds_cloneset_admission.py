@@ -12,8 +12,8 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.template_defaults import WorkloadDefaulting
+from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from support.cloneset_builder import template
 from support.cloneset_rules import ACCEPTED, BLOCK, REFUSED, bad_container, document, rolling
 from support.reviews import recorded

@@ -12,8 +12,8 @@ from pykruise.kinds.cloneset.snapshot import Settings
 from pykruise.kube.clock import format_time
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import BUDGET_VIEWS
-from pykruise.pods import keys
-from pykruise.pods.budgets import BudgetView, project_budget
+from pykruise.pods.view import keys
+from pykruise.pods.workload.budgets import BudgetView, project_budget
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset

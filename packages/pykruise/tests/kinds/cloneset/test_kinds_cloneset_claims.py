@@ -7,9 +7,9 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.pods import keys
-from pykruise.pods.claims import templates_hash
-from pykruise.pods.selector_guard import record_of
+from pykruise.pods.view import keys
+from pykruise.pods.workload.claims import templates_hash
+from pykruise.pods.workload.selector_guard import record_of
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import (

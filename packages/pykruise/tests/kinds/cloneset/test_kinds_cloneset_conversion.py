@@ -7,9 +7,9 @@ import pytest
 
 from pykruise.kinds import conversions
 from pykruise.kinds.cloneset.conversion import EXCLUDE_PREPARING_DELETE
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
+from pykruise.kube.schemas.conversion import convert
+from pykruise.pods.view import keys
 
 MIN_UPDATED_READY = keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION
 PARALLELISM = keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION

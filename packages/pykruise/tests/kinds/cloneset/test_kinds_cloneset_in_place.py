@@ -10,7 +10,7 @@ from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.status import FAILED_UPDATE
 from pykruise.plans.in_place import BEGUN_AT_ONCE
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, revision, template

@@ -10,7 +10,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.patches.schemas import definition_for
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.resources import PODS
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision, template
 from support.plan_views import condition, deleted, left, marked, pod_patches, states

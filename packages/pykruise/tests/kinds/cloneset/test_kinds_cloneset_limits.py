@@ -21,7 +21,7 @@ from pykruise.kinds.cloneset.types import (
     ScaleStrategy,
     UpdateStrategy,
 )
-from pykruise.kube.api import LabelSelector
+from pykruise.kube.schemas.types import LabelSelector
 
 
 def spec(

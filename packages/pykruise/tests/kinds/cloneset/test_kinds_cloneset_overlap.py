@@ -11,8 +11,8 @@ from pykruise.kinds.cloneset.selector_overlap import overlapping_pods
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView, Settings
 from pykruise.kube.documents import encode
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Memories
 from support.cloneset_builder import NAME, NAMESPACE, UID, cloneset
 from support.snapshots import snapshot_of

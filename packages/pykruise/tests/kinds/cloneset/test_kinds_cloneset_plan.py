@@ -14,7 +14,7 @@ from pykruise.kinds.cloneset.status import FAILED_SCALE, FAILED_UPDATE
 from pykruise.kube.clock import format_time
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import NOW, UID, CloneSetBuilder, cloneset, names, revision, template

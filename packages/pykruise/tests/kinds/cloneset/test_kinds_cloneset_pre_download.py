@@ -9,8 +9,8 @@ from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.snapshot import Snapshot
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision, template

@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.patches.types import PatchType
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import CloneSetBuilder, cloneset

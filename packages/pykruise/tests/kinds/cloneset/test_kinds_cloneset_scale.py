@@ -4,7 +4,7 @@ import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.patches.types import PatchType
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from support.cloneset_builder import NAME, NAMESPACE, UID, cloneset, revision, template
 from support.plan_views import (
     created,

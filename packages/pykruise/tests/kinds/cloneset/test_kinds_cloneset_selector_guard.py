@@ -7,8 +7,8 @@ import pytest
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.pods import keys
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH, record_of
+from pykruise.pods.view import keys
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH, record_of
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision, template

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.plan import Plan
 from support.cloneset_builder import CloneSetBuilder, cloneset, revision
 from support.plan_views import (

@@ -8,9 +8,9 @@ import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kube.clock import format_time
-from pykruise.pods import keys
-from pykruise.pods.pod_blockers import LOOKED_AT
+from pykruise.pods.lifecycle.blockers import LOOKED_AT
 from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
 from support.cloneset_builder import NOW, CloneSetBuilder, cloneset, names, revision, template
 from support.plan_views import condition
 

@@ -11,12 +11,12 @@ from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, Settings
 from pykruise.kinds.cloneset.wakes import matters
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods import keys
-from pykruise.pods.claims import ClaimView
-from pykruise.pods.lifecycle import Lifecycle, LifecycleHook
-from pykruise.pods.names import InstanceId
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.lifecycle.states import Lifecycle, LifecycleHook
+from pykruise.pods.view import keys
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.names import InstanceId
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import ClaimView
 from pykruise.runtime.assemble import views_of
 from support.cloneset_builder import UID, cloneset
 from support.snapshots import control_of

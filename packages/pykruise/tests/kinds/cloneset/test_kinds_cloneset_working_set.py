@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.cloneset.working_set import Mark, marks_of
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 
 NOW = 1_000.0
 

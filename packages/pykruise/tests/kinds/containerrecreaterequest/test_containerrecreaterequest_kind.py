@@ -8,8 +8,8 @@ import pytest
 from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, RequestView
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from support.wakes import Woken
 
 OVER = {"phase": "Completed", "completionTime": "2026-05-01T12:00:00Z"}

@@ -12,8 +12,8 @@ from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.errors import NotFoundError, Status
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.decoding import project_pod
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories

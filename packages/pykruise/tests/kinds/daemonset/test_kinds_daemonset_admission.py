@@ -10,7 +10,7 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from support.daemonset_builder import daemonset, template
 from support.reviews import recorded
 

@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds import conversions
 from pykruise.kinds.daemonset.conversion import PROGRESSIVE
-from pykruise.kube.conversion import ConversionError, convert
+from pykruise.kube.schemas.conversion import ConversionError, convert
 
 V1ALPHA1, V1BETA1 = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods import keys
-from pykruise.pods.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
+from pykruise.pods.view import keys
+from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
 from pykruise.runtime.plan import Plan
 from support.daemonset_builder import (
     SELECTOR,

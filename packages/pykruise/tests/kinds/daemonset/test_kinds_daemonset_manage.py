@@ -6,8 +6,8 @@ import pytest
 
 from pykruise.kinds.daemonset.backoff import FORGOTTEN_AFTER_S, LONGEST_S, Backoffs
 from pykruise.kube.resources import PODS
-from pykruise.pods import keys
 from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.daemonset_builder import NOW, UID, DaemonSetBuilder, created_on, daemonset, owner

@@ -10,8 +10,8 @@ from pykruise.kinds.daemonset.plan import plan_daemonset
 from pykruise.kinds.daemonset.snapshot import Settings
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import PULL_JOB_VIEWS
-from pykruise.pods import keys
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.plan import Plan
 from support.daemonset_builder import DaemonSetBuilder, daemonset, revision, template

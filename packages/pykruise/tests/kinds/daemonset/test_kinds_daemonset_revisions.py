@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.daemonset_builder import daemonset, hash_of, owner, revision, template

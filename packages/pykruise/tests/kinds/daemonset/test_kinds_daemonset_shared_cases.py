@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.daemonset_builder import DaemonSetBuilder, daemonset, revision, template, updatable

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pykruise.plans.in_place import begun_at_once
-from pykruise.pods import keys
 from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.daemonset_builder import (

@@ -7,7 +7,7 @@ import pytest
 from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
 from pykruise.kinds.daemonset.waiting import NAMED_AFTER_S
 from pykruise.kube.clock import format_time
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, updatable
 from support.failed_writes import POD, RAISE_QUOTA, failure
 from support.plan_views import condition

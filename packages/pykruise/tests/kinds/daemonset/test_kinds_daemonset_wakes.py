@@ -10,8 +10,8 @@ import pytest
 from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
-from pykruise.pods.revisions import project_revision
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import project_revision
 from pykruise.runtime.read import Memories
 from support.daemonset_builder import daemonset, revision, template
 from support.snapshots import OnPaper, snapshot_of

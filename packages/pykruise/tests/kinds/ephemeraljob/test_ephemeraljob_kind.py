@@ -6,12 +6,12 @@ import pytest
 
 from pykruise.kinds.ephemeraljob.kind import KIND
 from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, EphemeralJobView
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Around, Memories
 from support.ephemeral_world import container
 from support.snapshots import control_of, listed

@@ -15,10 +15,10 @@ from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import encode
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import PULL_JOB_VIEWS
-from pykruise.pods import keys
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.reasons import Code
 from pykruise.pods.settings import NoSettings
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.image_objects import NOW, at, job

@@ -8,7 +8,7 @@ from pykruise.kinds.imagelistpulljob.kind import KIND
 from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS
 from pykruise.kube.documents import encode
 from pykruise.plans.views import PULL_JOB_VIEWS
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.settings import NoSettings
 from pykruise.runtime.views import Views
 from support.image_objects import at, job

@@ -4,8 +4,8 @@ from typing import Any
 
 from pykruise.kinds.imagepulljob.order import in_update_order, strategy_of
 from pykruise.kube.documents import encode
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import ControllerView, PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import ControllerView, PodView
 
 
 def pod(name: str, *, phase: str = "Running", **labels: str) -> PodView:

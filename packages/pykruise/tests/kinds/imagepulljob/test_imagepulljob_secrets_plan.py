@@ -8,7 +8,7 @@ from pykruise.kinds.imagepulljob.secrets import MODE, REFERENCES, SOURCE_KEY, SO
 from pykruise.kube.ids import Key
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
-from pykruise.pods.secrets import CopyView
+from pykruise.pods.view.secrets import CopyView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.image_objects import at, entry, job, node_image

@@ -14,11 +14,11 @@ from pykruise.kube.documents import Document, encode
 from pykruise.kube.errors import ForbiddenError, InternalError, KubeError, NotFoundError, Status
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, SECRET_VIEWS, NamespaceView
-from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.secrets import CopyView, project_copy
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.view.secrets import CopyView, project_copy
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.assemble import views_of
-from pykruise.runtime.listed import Listed
+from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.read import Memories, Mirror, Read
 from pykruise.runtime.views import Views
 from support.image_objects import NOW, at, job, node_image

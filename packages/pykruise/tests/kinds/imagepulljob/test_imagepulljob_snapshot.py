@@ -12,10 +12,10 @@ from pykruise.kube.documents import encode
 from pykruise.kube.errors import InternalError, KubeError, NotFoundError, Status
 from pykruise.kube.resources import Resource
 from pykruise.plans.views import NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
-from pykruise.pods.node_images import NodeImageView
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.images.node_images import NodeImageView
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Memories
 from support.image_objects import NOW, at, entry, job, job_document, node_image, reference
 from support.snapshots import control_of, read_of

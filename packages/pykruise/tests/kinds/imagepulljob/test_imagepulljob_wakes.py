@@ -7,14 +7,14 @@ import pytest
 
 from pykruise.kinds.imagepulljob.kind import KIND
 from pykruise.kinds.imagepulljob.snapshot import Settings
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.documents import encode
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
-from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.secrets import CopyView
-from pykruise.pods.views import PodView
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.secrets import CopyView
 from pykruise.runtime.assemble import views_of
 from pykruise.runtime.read import Around, Memories
 from pykruise.runtime.views import Views

@@ -14,9 +14,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS, Resource
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.settings import NoSettings
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read

@@ -7,7 +7,7 @@ import pytest
 from pykruise.kinds.nodeimage.admission import validate_nodeimage
 from pykruise.kinds.nodeimage.defaults import with_defaults
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.pods.node_images import NODE_IMAGES
+from pykruise.pods.images.node_images import NODE_IMAGES
 from support.image_objects import NOW, at
 
 TAG = {"tag": "v1", "createdAt": at(0), "pullPolicy": {"ttlSecondsAfterFinished": 1}}

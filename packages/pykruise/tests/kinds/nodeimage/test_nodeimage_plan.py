@@ -13,10 +13,10 @@ from pykruise.kube.documents import encode
 from pykruise.kube.errors import InternalError, KubeError, NotFoundError, Status
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
-from pykruise.pods.node_images import NodeImageView
-from pykruise.pods.nodes import NodeView
+from pykruise.pods.images.node_images import NodeImageView
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.image_objects import NOW, at, entry, job, job_document, node, node_image, reference, said

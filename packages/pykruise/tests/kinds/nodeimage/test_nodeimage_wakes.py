@@ -7,7 +7,7 @@ import pytest
 from pykruise.kinds.nodeimage.kind import KIND
 from pykruise.kinds.nodeimage.snapshot import Settings
 from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.nodes import NodeView
+from pykruise.pods.view.nodes import NodeView
 from support.image_objects import at, entry, job, node, node_image
 from support.wakes import Woken
 

@@ -15,10 +15,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PODS
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.probes import MarkerView, NodeProbesView, project_node_probes
+from pykruise.pods.probes.views import MarkerView, NodeProbesView, project_node_probes
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories

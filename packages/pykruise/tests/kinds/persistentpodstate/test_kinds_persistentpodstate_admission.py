@@ -9,8 +9,8 @@ from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document, deep_copy, encode
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.pods.white_list import WhiteListError
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 from support.reviews import at_once, request
 
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}

@@ -11,13 +11,13 @@ from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.persistentpodstate.injection import inject
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
-from pykruise.kube.cel import ALWAYS, NEVER, Meant
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.errors import KubeError, UnreachableError
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import EVERYTHING
-from pykruise.pods.white_list import WhiteListError
+from pykruise.kube.values.cel import ALWAYS, NEVER, Meant
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.selectors import EVERYTHING
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 from support.reviews import request
 
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}

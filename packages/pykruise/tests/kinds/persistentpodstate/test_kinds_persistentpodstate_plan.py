@@ -23,12 +23,12 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, NodeView
-from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.snapshots import read_of, taken

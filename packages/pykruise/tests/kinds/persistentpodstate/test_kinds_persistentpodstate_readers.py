@@ -13,9 +13,9 @@ from pykruise.kinds.persistentpodstate.readers import CachedStates, KindReader, 
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
-from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, WhiteListError
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KINDS, WhiteListError
 from support.sandbox import Place, small_cluster
 
 OWN = "kruise-system"

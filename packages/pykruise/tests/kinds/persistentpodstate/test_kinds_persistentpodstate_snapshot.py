@@ -19,13 +19,13 @@ from pykruise.kinds.persistentpodstate.view import (
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.errors import NotFoundError, Status, UnreachableError
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.reasons import Code
-from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS
-from pykruise.runtime.listed import Listed
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KINDS
+from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.read import Memories, Read
 from pykruise.runtime.views import Views
 

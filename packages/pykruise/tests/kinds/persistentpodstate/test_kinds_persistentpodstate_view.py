@@ -17,7 +17,7 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.resources import Resource
-from pykruise.pods.ordinals import Reserved, reserved_of
+from pykruise.pods.workload.ordinals import Reserved, reserved_of
 
 TARGET = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"}
 

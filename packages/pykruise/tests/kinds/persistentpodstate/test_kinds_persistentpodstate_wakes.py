@@ -17,11 +17,11 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kube.documents import encode
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.ordinals import reserved_of
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import INJECTED_STATE_ANNOTATION
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.ordinals import reserved_of
 from support.snapshots import control_of
 from support.state_world import NAME, TARGET, StateWorld
 from support.wakes import Woken

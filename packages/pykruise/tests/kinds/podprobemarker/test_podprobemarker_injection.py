@@ -18,7 +18,7 @@ from pykruise.kinds.podprobemarker.injection import MARKERS_ANNOTATION, PROBES_A
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.errors import InternalError, Status
 from pykruise.kube.resources import PODS
-from pykruise.pods.probes import POD_PROBE_MARKERS, MarkerView
+from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
 from support.probe_objects import EXEC, marker, probe
 
 POD: dict[str, Any] = {

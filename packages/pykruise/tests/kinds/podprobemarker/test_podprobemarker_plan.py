@@ -13,10 +13,10 @@ from pykruise.kinds.podprobemarker.snapshot import Settings
 from pykruise.kube.documents import encode
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.probes import MarkerView, NodeProbesView
+from pykruise.pods.probes.views import MarkerView, NodeProbesView
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from support.probe_objects import EXEC, NOW, entry, marker, node, node_probes, pod, probe

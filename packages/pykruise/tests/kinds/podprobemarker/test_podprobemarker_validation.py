@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.podprobemarker.validation import errors_of
-from pykruise.pods.probes import read_marker_spec
+from pykruise.pods.probes.views import read_marker_spec
 from support.probe_objects import EXEC, probe
 
 SELECTOR: dict[str, Any] = {"matchLabels": {"app": "web"}}

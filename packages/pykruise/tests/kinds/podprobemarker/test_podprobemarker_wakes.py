@@ -10,11 +10,11 @@ from pykruise.kinds.nodepodprobe.kind import KIND as NODE_KIND
 from pykruise.kinds.nodepodprobe.snapshot import Settings as NodeSettings
 from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.kinds.podprobemarker.snapshot import Settings
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.ids import Key
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Around, Memories
 from pykruise.runtime.views import Views
 from support.probe_objects import entry, marker, node, node_probes, pod, probe, result

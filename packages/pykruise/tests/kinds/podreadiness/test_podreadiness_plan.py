@@ -8,8 +8,8 @@ import pytest
 from pykruise.kinds.podreadiness.plan import Snapshot, lacks_condition, plan_readiness
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import encode
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Patch
 
 NOW = parse_time("2026-01-31T12:00:00Z")

@@ -21,7 +21,7 @@ from pykruise.kinds.podunavailablebudget.validation import may_overlap
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import selector_from
+from pykruise.kube.values.selectors import selector_from
 from support.budgets import CLONE_SET, DEPLOYMENT, BudgetServer, budget
 from support.reviews import at_once, request
 

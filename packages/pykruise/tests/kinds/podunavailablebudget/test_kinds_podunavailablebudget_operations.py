@@ -7,8 +7,8 @@ import pytest
 from pykruise.kinds.podunavailablebudget.matching import budget_of, in_order
 from pykruise.kinds.podunavailablebudget.operations import operation_of_update
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.pods.budgets import Operation
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.pods.workload.budgets import Operation
 from support.budgets import DEPLOYMENT, budget, pod, view
 
 UNAVAILABLE = {"unavailable-pod.kruise.io/drain": ""}

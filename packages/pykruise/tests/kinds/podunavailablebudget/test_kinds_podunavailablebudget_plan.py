@@ -11,8 +11,8 @@ from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import MOST_AT_ONCE
-from pykruise.pods import keys
-from pykruise.pods.budgets import related_annotations
+from pykruise.pods.view import keys
+from pykruise.pods.workload.budgets import related_annotations
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories

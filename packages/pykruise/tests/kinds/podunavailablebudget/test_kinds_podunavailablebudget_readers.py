@@ -12,7 +12,6 @@ from pykruise.kinds.podunavailablebudget.readers import CachedBudgets, LiveBudge
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference
 from pykruise.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -21,6 +20,7 @@ from pykruise.kube.resources import (
     REPLICA_SETS,
     Resource,
 )
+from pykruise.kube.values.owners import OwnerReference
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from support.budgets import DEPLOYMENT, NAMESPACE, budget, pod, workload
 

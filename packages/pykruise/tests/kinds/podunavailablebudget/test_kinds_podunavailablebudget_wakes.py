@@ -8,7 +8,7 @@ import pytest
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
 from pykruise.kinds.podunavailablebudget.wakes import wakes
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS

@@ -12,11 +12,11 @@ from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, Snapshot, snapshot
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.views import BUDGET_VIEWS
-from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KINDS
 from pykruise.runtime.assemble import views_of
-from pykruise.runtime.listed import Listed
+from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.read import Read
 from support.budgets import (
     CLONE_SET,

@@ -14,7 +14,7 @@ from pykruise.kinds.resourcedistribution.view import (
     project_copy,
     project_distribution,
 )
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView

@@ -8,9 +8,9 @@ from pykruise.kinds.sidecarset.choosing import choose
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.documents import encode
-from pykruise.kube.selectors import SelectorError
-from pykruise.pods.pod_decoding import project_pod
+from pykruise.kube.values.selectors import SelectorError
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.decoding import project_pod
 from support.sidecarsets import container, pod, sidecarset, view
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.sidecarset.conversion import CONVERSION
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import convert
 from support.sidecarsets import container, sidecarset
 
 TABLE = {(CONVERSION.resource.group, CONVERSION.resource.kind): CONVERSION}

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from pykruise.kinds.sidecarset.expressions import DEEPEST, LONGEST, ExpressionError, check, evaluate
-from pykruise.kube.quantities import Quantity
+from pykruise.kube.values.quantities import Quantity
 
 
 def result(text: str, amount: str, variable: str = "cpu") -> str:

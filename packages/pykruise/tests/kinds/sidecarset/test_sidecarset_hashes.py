@@ -5,8 +5,8 @@ from typing import Any
 from pykruise.kinds.sidecarset.conversion import CONVERSION
 from pykruise.kinds.sidecarset.defaults import with_defaults
 from pykruise.kinds.sidecarset.hashes import Hashes, hashed_text, hashes_of
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import annotations_of
+from pykruise.kube.schemas.conversion import convert
 from support.sidecarsets import container, sidecarset
 
 ONE = {"name": "container1", "image": "test-image"}

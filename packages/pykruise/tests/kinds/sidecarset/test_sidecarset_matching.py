@@ -11,7 +11,7 @@ from pykruise.kinds.sidecarset.matching import candidates, chosen_contents, matc
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, candidate_of
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.documents import Document
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 from support.sidecarsets import by_name, canary, container, injected, pod, sidecarset, view
 
 LABELS = {"app": "web"}

@@ -10,7 +10,7 @@ from pykruise.kinds.sidecarset.defaults import with_defaults
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, Status
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 from support.reviews import at_once, request
 from support.sidecarsets import container, sidecarset, view
 

@@ -13,7 +13,7 @@ from pykruise.kinds.sidecarset.revisions import (
     to_remove,
 )
 from pykruise.kinds.sidecarset.types import RevisionChoice
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 from support.sidecarsets import container
 
 CUSTOM_VERSION = "apps.kruise.io/sidecarset-custom-version"

@@ -9,7 +9,7 @@ import pytest
 from pykruise.kinds.sidecarset.choosing import choose, kept_back, most_unavailable
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod, ManagedPodCache, is_managed, managed_pod
 from pykruise.kube.documents import Document
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from support.sidecar_world import SidecarWorld, upgraded
 from support.sidecarsets import container, hot, sidecarset
 

@@ -8,8 +8,8 @@ import pytest
 from pykruise.kinds.sidecarset.defaults import with_defaults
 from pykruise.kinds.sidecarset.revisions import SET_LABEL, candidate_of
 from pykruise.kube.documents import Document
-from pykruise.pods.ordering import MOST_WEIGHTS
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
+from pykruise.pods.workload.revisions import RevisionView
 from support.sidecarsets import canary, container, hot, problems, sidecarset, view
 
 

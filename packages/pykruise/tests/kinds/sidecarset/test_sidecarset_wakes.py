@@ -10,9 +10,9 @@ from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, Snap
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.documents import encode
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.revisions import RevisionView, project_revision
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView, project_revision
 from support.sidecarsets import NOW, container, injected, pod, sidecarset, view
 from support.snapshots import snapshot_of
 from support.wakes import Woken

@@ -8,13 +8,13 @@ import pytest
 from pykruise.kinds.sidecarterminator.groups import is_interesting
 from pykruise.kinds.sidecarterminator.kind import KIND, REQUEST_VIEWS
 from pykruise.kinds.sidecarterminator.plan import Snapshot, plan_termination, request_name
+from pykruise.kube.cache.metadata_view import project_metadata
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.metadata_view import project_metadata
 from pykruise.plans.views import NODE_VIEWS, NodeView
-from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.settings import NoSettings
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Plan
 from support.snapshots import snapshot_of

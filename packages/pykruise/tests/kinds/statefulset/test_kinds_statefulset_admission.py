@@ -11,10 +11,10 @@ from pykruise.kinds.statefulset.admission import mutating
 from pykruise.kinds.statefulset.defaults import DefaultingSettings
 from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kube.admission import ALLOWED, Reviewer
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
-from pykruise.pods.derived_names import warnings_of_names
+from pykruise.kube.schemas.conversion import convert
+from pykruise.pods.view import keys
+from pykruise.pods.workload.derived_names import warnings_of_names
 from support.statefulset_builder import claim_template, statefulset, template
 from support.statefulset_reviews import BLOCK, VALIDATE, causes, document, fields, review
 

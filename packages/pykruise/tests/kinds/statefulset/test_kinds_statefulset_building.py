@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from support.statefulset_builder import (
     HOOK,
     StatefulSetBuilder,

@@ -10,7 +10,7 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykruise.plans.views import CLAIM_VIEWS
-from pykruise.pods.claims import ClaimView
+from pykruise.pods.workload.claims import ClaimView
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.wakes import Later
 from support.statefulset_builder import (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.statefulset.limits import Limits, limits_of
-from pykruise.pods.workload_spec import LARGEST_SET
+from pykruise.pods.workload.spec import LARGEST_SET
 from support.statefulset_builder import StatefulSetBuilder, statefulset
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.plan import Plan
 from support.plan_views import steps_named

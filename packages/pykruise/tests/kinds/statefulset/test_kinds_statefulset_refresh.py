@@ -5,8 +5,8 @@ import json
 import pytest
 
 from pykruise.kube.clock import format_time
-from pykruise.pods import keys
 from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
 from support.statefulset_builder import (
     NOW,
     StatefulSetBuilder,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Patch
 from support.statefulset_builder import (
     created,

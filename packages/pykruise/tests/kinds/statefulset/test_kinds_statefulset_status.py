@@ -9,7 +9,7 @@ from pykruise.kinds.statefulset.plan import status_after
 from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, Settings
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.failed_writes import failure

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kube.clock import format_time
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 from support.statefulset_builder import (
     HOOK,
     NOW,

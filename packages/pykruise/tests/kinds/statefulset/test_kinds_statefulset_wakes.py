@@ -11,7 +11,7 @@ from pykruise.kinds.statefulset.snapshot import (
     StorageClassView,
 )
 from pykruise.plans.views import POD_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.assemble import views_of
 from support.snapshots import control_of
 from support.statefulset_builder import statefulset

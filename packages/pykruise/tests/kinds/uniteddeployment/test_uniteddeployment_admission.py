@@ -17,7 +17,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
 )
 from pykruise.kube.admission import AdmissionAnswer, Reviewer
 from pykruise.kube.documents import deep_copy
-from pykruise.pods.template_defaults import DefaultingSettings
+from pykruise.pods.template.defaults import DefaultingSettings
 from support.reviews import request
 from support.uniteddeployments import ALL_TEMPLATES, template_of, united_document
 

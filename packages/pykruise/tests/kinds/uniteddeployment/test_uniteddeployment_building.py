@@ -25,7 +25,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SUBSET_LABEL,
     SubsetWorkload,
 )
-from pykruise.kube.api import NodeSelectorTerm, Toleration
+from pykruise.kube.schemas.types import NodeSelectorTerm, Toleration
 
 Document = dict[str, Any]
 REVISION = "web-2"

@@ -6,8 +6,8 @@ import pytest
 
 from pykruise.kinds import conversions
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kube.conversion import convert
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import convert
 
 OLD, NEW = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
 

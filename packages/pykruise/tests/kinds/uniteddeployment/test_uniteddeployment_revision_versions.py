@@ -9,7 +9,7 @@ from pykruise.kinds import crds
 from pykruise.kinds.uniteddeployment.defaults import with_defaults
 from pykruise.kinds.uniteddeployment.revisions import as_own, candidate_of
 from pykruise.kube.documents import Document, deep_copy, encode
-from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.pods.workload.revisions import RevisionView, project_revision
 
 POD: Document = {
     "metadata": {"labels": {"app": "web"}},

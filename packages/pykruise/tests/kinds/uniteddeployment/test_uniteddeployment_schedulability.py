@@ -15,10 +15,10 @@ from pykruise.kinds.uniteddeployment.workloads import (
     REVISION_LABEL,
     SubsetWorkload,
 )
-from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.kube.schemas.types import PlainCondition
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from support.uniteddeployments import united_document
 
 NOW = parse_time("2026-01-31T12:00:00Z")

@@ -15,7 +15,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
 )
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.errors import Cause
-from pykruise.pods.template_defaults import DefaultingSettings
+from pykruise.pods.template.defaults import DefaultingSettings
 from support.reviews import request
 from support.uniteddeployments import ALL_TEMPLATES, template_of, united_document
 

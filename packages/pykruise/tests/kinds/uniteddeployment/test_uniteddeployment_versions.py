@@ -1,9 +1,9 @@
 """What the two versions of UnitedDeployments take as templates."""
 
 from pykruise.kinds.uniteddeployment.kind import KIND
-from pykruise.kube.crds import Version
 from pykruise.kube.documents import Document
-from pykruise.pods.flat_strategy import FLAT_FIELDS
+from pykruise.kube.schemas.crds import Version
+from pykruise.pods.workload.flat_strategy import FLAT_FIELDS
 
 ROLLING: Document = {field: {"description": field} for field in (*FLAT_FIELDS, "podUpdatePolicy")}
 CLONE_SET: Document = {

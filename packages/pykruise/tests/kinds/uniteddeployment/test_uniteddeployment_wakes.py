@@ -16,11 +16,11 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SubsetWorkload,
     project_workload,
 )
-from pykruise.kube.owners import owner_reference
+from pykruise.kube.values.owners import owner_reference
 from pykruise.plans.targets import project_target
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
 from support.uniteddeployments import ALL_TEMPLATES, united_document
 from support.wakes import Woken
 

@@ -16,9 +16,9 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.pods.subset_placement import PlacementError
-from pykruise.pods.white_list import WhiteListError, read_white_list
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.pods.template.subset_placement import PlacementError
+from pykruise.pods.workload.allowed_workloads import WhiteListError, read_white_list
 from support.reviews import at_once, request
 from support.spreads import (
     CLONE_SET,

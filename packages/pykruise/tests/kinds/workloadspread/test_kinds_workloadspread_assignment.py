@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from pykruise.admission.pods.steps import StepError
+from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.ids import Key
-from pykruise.kube.quota import Quota
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,

@@ -14,13 +14,13 @@ from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import NotFoundError, Status
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_VIEWS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.white_list import CONFIGURATION
-from pykruise.runtime.listed import Listed
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION
+from pykruise.runtime.listed_objects import Listed
 from pykruise.runtime.read import Memories, Read
 from pykruise.runtime.views import Views
 from support.spread_worlds import entry, known, stored

@@ -6,9 +6,9 @@ import pytest
 
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.errors import UnreachableError
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.white_list import Listed, WhiteList, WhiteListError
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.workload.allowed_workloads import Listed, WhiteList, WhiteListError
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,

@@ -12,13 +12,13 @@ from pykruise.kinds.workloadspread.status import closed_at
 from pykruise.kinds.workloadspread.types import SubsetStatus
 from pykruise.kinds.workloadspread.versions import UNVERSIONED, version_of, versioned_kinds
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.kube.node_rules import Taint
+from pykruise.kube.pod_rules.nodes import Taint
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.targets import TargetView, project_target
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.runtime.actions import Delete, Patch
 from pykruise.runtime.plan import Plan
 from support.spread_worlds import (

@@ -23,11 +23,11 @@ from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ConflictError, NotFoundError, Status
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
-from pykruise.pods.white_list import CONFIGURATION, WhiteListError
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.owners import OwnerReference
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION, WhiteListError
 from support.sandbox import Place, pod, small_cluster
 from support.spreads import spread, subset, view
 

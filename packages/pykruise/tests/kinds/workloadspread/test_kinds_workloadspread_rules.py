@@ -10,7 +10,7 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause, UnreachableError
-from pykruise.pods.white_list import WhiteList, WhiteListError, read_white_list
+from pykruise.pods.workload.allowed_workloads import WhiteList, WhiteListError, read_white_list
 from support.reviews import at_once, request
 from support.spreads import CLONE_SET, SpreadServer, spread, subset, workload
 

@@ -15,10 +15,10 @@ from pykruise.kinds.workloadspread.slots import (
     unconfirmed_deletions,
 )
 from pykruise.kinds.workloadspread.types import SubsetStatus
-from pykruise.kube.api import Condition
 from pykruise.kube.clock import format_time
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.pod_decoding import project_pod
+from pykruise.kube.schemas.types import Condition
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from support.spreads import NOW, pod, spread, subset, view
 
 NOTED = format_time(NOW)

@@ -11,7 +11,7 @@ from pykruise.kinds.workloadspread.targets import PathError, replicas_of, value_
 from pykruise.kinds.workloadspread.versions import version_of, versioned_kinds
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TargetView, project_target
 from support.spreads import STATEFUL_SET, spread, subset, view
 

@@ -10,12 +10,12 @@ from pykruise.kinds.workloadspread.gathering import DEPLOYMENT as DEPLOYMENTS
 from pykruise.kinds.workloadspread.gathering import SPREAD_VIEWS, TARGET_VIEWS, Settings
 from pykruise.kinds.workloadspread.kind import KIND
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.views import PodView
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
 from support.spreads import CLONE_SET, DEPLOYMENT, pod, spread, subset, view, workload
 from support.wakes import Woken
 

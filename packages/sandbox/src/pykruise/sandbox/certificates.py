@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.x509 import alternative_names, certificate_builder, key_usage, pem_of
+from pykruise.kube.values.x509 import alternative_names, certificate_builder, key_usage, pem_of
 
 __all__ = ["Certificate", "issue", "kubeconfig_document", "write_kubeconfig"]
 

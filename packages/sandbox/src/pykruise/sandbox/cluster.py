@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.limiter import Limiter
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, loop_clock, system_clock
-from pykruise.kube.limiter import Limiter
-from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -36,19 +36,19 @@ from pykruise.kube.resources import (
 from pykruise.sandbox.apiserver import ApiServer, ReviewRule
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.catalog import Conversions
-from pykruise.sandbox.apiserver.storage import Storage
+from pykruise.sandbox.apiserver.objects.storage import Storage
 from pykruise.sandbox.controllers import NODE_VIEWS, POD_VIEWS, Controllers
-from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.garbage_collector import GarbageCollector
-from pykruise.sandbox.images import ImageTable
-from pykruise.sandbox.kubelet import Kubelets
 from pykruise.sandbox.local import LocalTransport
 from pykruise.sandbox.namespaces import Namespaces
-from pykruise.sandbox.node_agents import MakeAgents
-from pykruise.sandbox.nodes import node_specs
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.agents import MakeAgents
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.images import ImageTable
+from pykruise.sandbox.nodes.kubelet import Kubelets
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.specs import node_specs
 from pykruise.sandbox.running import Component
-from pykruise.sandbox.scheduler import Scheduler, Surroundings
+from pykruise.sandbox.scheduling.scheduler import Scheduler, Surroundings
 
 if TYPE_CHECKING:
     from pykruise.sandbox.apiserver.webhooks import Target

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.statuses import internal_error
-from pykruise.sandbox.apiserver.storage import Change, MemoryStorage, Page, Stored
+from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage, Page, Stored
+from pykruise.sandbox.apiserver.requests.statuses import internal_error
 
 __all__ = ["DataDirError", "DurableStorage"]
 

@@ -20,17 +20,17 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.controller import Controller, unmeasured
+from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError, UnsupportedMediaTypeError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.queue import WorkQueue
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from pykruise.kube.writer import Writer
 from pykruise.sandbox.inventory import Inventory, discover
 from pykruise.sandbox.owner_graph import FOREGROUND, ORPHAN, ObjectId, Owned, OwnerGraph, project_meta
 from pykruise.sandbox.pod_view import OwnerRef

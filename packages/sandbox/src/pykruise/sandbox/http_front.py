@@ -22,14 +22,15 @@ from typing import Final
 
 import orjson
 
+from pykruise.kube.client.transport import Response
 from pykruise.kube.errors import Status
-from pykruise.kube.http_app import Limits, Streamed
-from pykruise.kube.http_server import HttpServer
-from pykruise.kube.http_wire import Request
-from pykruise.kube.transport import Response
-from pykruise.sandbox.apiserver import ApiServer, LineStream, openapi, protobuf
+from pykruise.kube.http.app import Limits, Streamed
+from pykruise.kube.http.server import HttpServer
+from pykruise.kube.http.wire import Request
+from pykruise.sandbox.apiserver import ApiServer, LineStream
 from pykruise.sandbox.apiserver.access.users import ADMIN, ANONYMOUS_USER, User
-from pykruise.sandbox.apiserver.statuses import (
+from pykruise.sandbox.apiserver.requests import openapi, protobuf
+from pykruise.sandbox.apiserver.requests.statuses import (
     bad_request,
     request_entity_too_large,
     status_document,

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import (
     AlreadyExistsError,
@@ -28,7 +28,7 @@ from pykruise.kube.errors import (
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.inventory import discover
-from pykruise.sandbox.nodes import NodeSpec, Taint
+from pykruise.sandbox.nodes.specs import NodeSpec, Taint
 
 __all__ = ["Dump", "DumpError", "Loaded", "load", "node_spec_of", "read_dump"]
 

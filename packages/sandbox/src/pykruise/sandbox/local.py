@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
+from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.errors import (
     ConnectionLostError,
     RequestTimeoutError,
@@ -18,7 +19,6 @@ from pykruise.kube.errors import (
     UnreachableError,
     error_for,
 )
-from pykruise.kube.transport import Request, Response
 from pykruise.sandbox.apiserver import ApiServer, LineStream
 from pykruise.sandbox.apiserver.access.users import User, trusted
 

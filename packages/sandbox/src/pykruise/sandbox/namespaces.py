@@ -13,17 +13,17 @@ import random
 
 import msgspec
 
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, format_time
-from pykruise.kube.controller import Controller, unmeasured
+from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, ConflictError, MethodNotAllowedError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.queue import WorkQueue
 from pykruise.kube.resources import NAMESPACES, Resource
-from pykruise.kube.writer import Writer
 from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.running import run_beside
 

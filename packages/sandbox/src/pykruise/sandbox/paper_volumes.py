@@ -9,14 +9,14 @@ import random
 
 import msgspec
 
-from pykruise.kube.cache import Cache, Change
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
-from pykruise.kube.controller import Controller
+from pykruise.kube.control.controller import Controller
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.ids import Key
-from pykruise.kube.queue import WorkQueue
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from pykruise.sandbox.running import run_beside
 

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from pykruise.sandbox.nodes.references import VolumeSources, references_of
 from pykruise.sandbox.pod_view import (
     NO_CONTAINERS,
     Condition,
@@ -26,7 +27,6 @@ from pykruise.sandbox.pod_view import (
     at_least,
     plus,
 )
-from pykruise.sandbox.references import VolumeSources, references_of
 
 __all__ = ["PodProjector"]
 

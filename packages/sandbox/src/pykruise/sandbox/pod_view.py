@@ -11,10 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.group_kinds import group_of
 from pykruise.kube.ids import Key
-from pykruise.kube.quantities import Quantity
-from pykruise.sandbox.references import Environment, EnvironmentSource, Reference, references_of
+from pykruise.kube.values.group_kinds import group_of
+from pykruise.kube.values.quantities import Quantity
+from pykruise.sandbox.nodes.references import Environment, EnvironmentSource, Reference, references_of
 
 __all__ = [
     "Condition",

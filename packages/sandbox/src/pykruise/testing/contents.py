@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.faults import Rule, rules_from
 from pykruise.sandbox.inventory import discover
+from pykruise.sandbox.nodes.faults import Rule, rules_from
 
 __all__ = ["Manifest", "documents_of", "put", "resource_named", "rules_of"]
 

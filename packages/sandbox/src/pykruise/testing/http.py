@@ -18,8 +18,8 @@ from typing import Any, Self
 from pykruise.kube.clock import system_clock
 from pykruise.sandbox.certificates import issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.faults import Rule
 from pykruise.sandbox.http_front import HttpFront
+from pykruise.sandbox.nodes.faults import Rule
 from pykruise.testing.contents import Manifest, documents_of, put, rules_of
 
 __all__ = ["HttpSandbox"]

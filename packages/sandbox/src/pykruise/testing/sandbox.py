@@ -13,14 +13,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.sandbox.apiserver.access.users import AUTHENTICATED, User, account_user
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.virtual_time import VirtualLoop
 from pykruise.testing.contents import Manifest, documents_of, put, resource_named, rules_of
 

@@ -9,8 +9,8 @@ from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import CRON_JOBS, EVENTS, JOBS, PODS
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from support.paper import START
 from support.sandbox import Object, Place, small_cluster
 

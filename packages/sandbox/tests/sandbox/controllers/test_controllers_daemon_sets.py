@@ -8,8 +8,8 @@ import pytest
 from pykruise.kube.errors import TooManyRequestsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DAEMON_SETS, DEPLOYMENTS, NODES, POD_DISRUPTION_BUDGETS, PODS
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.nodes import NodeSpec
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.specs import NodeSpec
 from support.sandbox import Object, Place, small_cluster
 
 

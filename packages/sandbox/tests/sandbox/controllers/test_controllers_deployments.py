@@ -7,7 +7,7 @@ from pykruise.kube.documents import get_path
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from pykruise.sandbox.cluster import ClusterSettings
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.sandbox import Object, Place, pod, small_cluster
 
 REVISION = "deployment.kubernetes.io/revision"

@@ -5,7 +5,7 @@ from typing import Any
 
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import JOBS, PODS
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.sandbox import Object, Place, small_cluster
 
 FAILURES = "batch.kubernetes.io/job-index-failure-count"

@@ -5,7 +5,7 @@ from typing import Any
 
 from pykruise.kube.resources import JOBS, PODS
 from pykruise.sandbox.controllers.job_policies import FINALIZER, index_text, indexes_of
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.sandbox import Object, Place, small_cluster
 
 

@@ -11,7 +11,7 @@ from pykruise.kube.resources import (
     PODS,
     STATEFUL_SETS,
 )
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.sandbox import Object, Place, small_cluster
 
 

@@ -14,7 +14,7 @@ from pykruise.kube.resources import (
     SERVICES,
 )
 from pykruise.sandbox.controllers.endpoints import ENDPOINT_SLICES
-from pykruise.sandbox.faults import Rule
+from pykruise.sandbox.nodes.faults import Rule
 from support.sandbox import Object, Place, pod, small_cluster
 
 

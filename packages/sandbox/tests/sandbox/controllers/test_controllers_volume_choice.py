@@ -19,7 +19,7 @@ from pykruise.sandbox.controllers.volume_choice import (
     volumes_of,
 )
 from pykruise.sandbox.controllers.volumes import PROVISIONER
-from pykruise.sandbox.nodes import NodeSpec, NodeView, node_document, project_node
+from pykruise.sandbox.nodes.specs import NodeSpec, NodeView, node_document, project_node
 from pykruise.sandbox.pod_decoding import PodProjector
 from pykruise.sandbox.pod_view import PodView
 from support.paper import START

@@ -15,8 +15,8 @@ import msgspec
 from pykruise.agent.rules.environment import EnvSource, env_sources, environment_hash
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.go_text import go_json
-from pykruise.kube.hashing import bytes_hash
+from pykruise.kube.values.go_text import go_json
+from pykruise.kube.values.hashing import bytes_hash
 
 __all__ = [
     "ANNOTATION",

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kube.go_text import go_json
-from pykruise.kube.hashing import bytes_hash
+from pykruise.kube.values.go_text import go_json
+from pykruise.kube.values.hashing import bytes_hash
 
 __all__ = ["EnvSource", "env_source", "env_sources", "environment_hash"]
 

@@ -16,10 +16,10 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.excerpts import fitting_status
-from pykruise.kube.image_pulls import Pulled, PullFailure
-from pykruise.kube.image_references import ImageName
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.image_pulls import Pulled, PullFailure
+from pykruise.kube.values.image_references import ImageName
 
 __all__ = [
     "NODE_IMAGES",

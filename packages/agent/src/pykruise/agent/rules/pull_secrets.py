@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pykruise.agent.rules.image_pulls import Wanted
 from pykruise.kube.documents import annotations_of, get_path
-from pykruise.kube.registry_credentials import Credential, credentials_in_secret
+from pykruise.kube.values.registry_credentials import Credential, credentials_in_secret
 
 __all__ = ["SOURCE_KEY", "may_use", "namespace_served", "usable_credentials"]
 

@@ -15,11 +15,11 @@ import orjson
 
 from pykruise.agent.rules.image_pulls import NODE_IMAGES
 from pykruise.agent.rules.recreations import REQUESTS
+from pykruise.kube.client.stored_versions import StoredVersionTransport
+from pykruise.kube.client.transport import Transport
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.kube.conversion import Conversion, annotate, drop, each, section
 from pykruise.kube.documents import Document, same
-from pykruise.kube.stored_versions import StoredVersionTransport
-from pykruise.kube.transport import Transport
+from pykruise.kube.schemas.conversion import Conversion, annotate, drop, each, section
 
 __all__ = [
     "CONTAINER_RECREATE_REQUEST_VERSIONS",

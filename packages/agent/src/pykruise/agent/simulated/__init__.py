@@ -16,7 +16,7 @@ from pykruise.agent.simulated.part import AgentPart
 from pykruise.agent.simulated.probe_agents import ProbeAgents
 from pykruise.agent.simulated.recreate_agents import RecreateAgents
 from pykruise.kube.ids import Key
-from pykruise.sandbox.node_agents import MakeAgents, NodeAccess
+from pykruise.sandbox.nodes.agents import MakeAgents, NodeAccess
 from pykruise.sandbox.running import run_beside
 
 __all__ = ["ALL_TASKS", "AgentTasks", "SimulatedAgents", "simulated_agents"]

@@ -26,20 +26,20 @@ from pykruise.agent.rules.image_pulls import (
 )
 from pykruise.agent.rules.pull_secrets import usable_credentials
 from pykruise.agent.simulated.part import AgentPart
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.ids import Key
-from pykruise.kube.image_pulls import Pulled, PullFailure
-from pykruise.kube.image_references import ImageName
-from pykruise.kube.recorder import EventRecorder
-from pykruise.kube.registry_credentials import Credential, matching_credentials
 from pykruise.kube.resources import SECRETS
-from pykruise.kube.writer import Writer
-from pykruise.sandbox.faults import pull_of
-from pykruise.sandbox.images import full_name
-from pykruise.sandbox.node_agents import NodeAccess
+from pykruise.kube.values.image_pulls import Pulled, PullFailure
+from pykruise.kube.values.image_references import ImageName
+from pykruise.kube.values.registry_credentials import Credential, matching_credentials
+from pykruise.sandbox.nodes.agents import NodeAccess
+from pykruise.sandbox.nodes.faults import pull_of
+from pykruise.sandbox.nodes.images import full_name
 
 __all__ = ["ImageAgents"]
 

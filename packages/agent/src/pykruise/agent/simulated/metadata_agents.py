@@ -18,13 +18,13 @@ from pykruise.agent.rules.container_metadata import (
     stale_containers,
 )
 from pykruise.agent.simulated.part import AgentPart
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.kube.writer import Writer
-from pykruise.sandbox.node_agents import NodeAccess
-from pykruise.sandbox.pod_state import Run, RunState
+from pykruise.sandbox.nodes.agents import NodeAccess
+from pykruise.sandbox.nodes.pod_state import Run, RunState
 
 __all__ = ["MetadataAgents"]
 

@@ -9,11 +9,11 @@ import random
 from abc import ABC, abstractmethod
 from typing import Any
 
-from pykruise.kube.cache import Cache
+from pykruise.kube.cache.cache import Cache
 from pykruise.kube.clock import Clock
-from pykruise.kube.controller import Controller, unmeasured
+from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.ids import Key
-from pykruise.kube.queue import WorkQueue
 from pykruise.sandbox.running import run_beside
 
 __all__ = ["AgentPart"]

@@ -26,15 +26,15 @@ from pykruise.agent.rules.probe_checks import (
     status_of,
 )
 from pykruise.agent.simulated.part import AgentPart
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
-from pykruise.kube.recorder import EventRecorder
 from pykruise.kube.resources import PODS
-from pykruise.kube.writer import Writer
-from pykruise.sandbox.node_agents import NodeAccess
-from pykruise.sandbox.node_runtime import ProbeOutcome
+from pykruise.sandbox.nodes.agents import NodeAccess
+from pykruise.sandbox.nodes.runtime import ProbeOutcome
 
 __all__ = ["ProbeAgents"]
 

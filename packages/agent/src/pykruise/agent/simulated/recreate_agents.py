@@ -22,13 +22,13 @@ from pykruise.agent.rules.recreations import (
     stop_grace_s,
 )
 from pykruise.agent.simulated.part import AgentPart
-from pykruise.kube.cache import Cache, Change
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
-from pykruise.kube.writer import Writer
-from pykruise.sandbox.node_agents import NodeAccess
-from pykruise.sandbox.pod_state import RunState
+from pykruise.sandbox.nodes.agents import NodeAccess
+from pykruise.sandbox.nodes.pod_state import RunState
 
 __all__ = ["RecreateAgents"]
 

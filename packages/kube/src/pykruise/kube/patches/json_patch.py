@@ -14,8 +14,8 @@ import jsonpatch
 import jsonpointer
 
 from pykruise.kube.documents import Document, deep_copy, same
-from pykruise.kube.go_text import quoted
 from pykruise.kube.patches.errors import JsonPatchTestFailed, PatchError
+from pykruise.kube.values.go_text import quoted
 
 __all__ = ["Operation", "apply_json_patch", "diff_json", "escape_pointer", "pointer"]
 

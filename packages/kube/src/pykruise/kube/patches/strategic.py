@@ -25,9 +25,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pykruise.kube.documents import Document, deep_copy, same
-from pykruise.kube.go_text import LONGEST_EXCERPT, excerpt, go_type, quoted, shown
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.schemas import FieldRule, Schema, has_definition
+from pykruise.kube.values.go_text import LONGEST_EXCERPT, excerpt, go_type, quoted, shown
 
 __all__ = ["apply_strategic_merge", "diff_strategic"]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.durations import parse_duration
 from pykruise.kube.program.serving import Address
+from pykruise.kube.values.durations import parse_duration
 
 __all__ = [
     "HELP",

@@ -18,12 +18,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import CollectorRegistry
 
-from pykruise.kube.cache import CacheStats
-from pykruise.kube.controller import ControllerStats
-from pykruise.kube.histogram import HistogramStats
-from pykruise.kube.metered import MeteredTransport
+from pykruise.kube.cache.cache import CacheStats
+from pykruise.kube.client.metered import MeteredTransport
+from pykruise.kube.control.controller import ControllerStats
+from pykruise.kube.control.queue import QueueStats
 from pykruise.kube.program.serving import Answer, Query, Responder
-from pykruise.kube.queue import QueueStats
+from pykruise.kube.values.histogram import HistogramStats
 
 __all__ = [
     "cache_metrics",

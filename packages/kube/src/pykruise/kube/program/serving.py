@@ -2,7 +2,7 @@
 
 kubelet, Prometheus, a person ──▶ HttpServer ──▶ PlainServer ──▶ one function for each path ──▶ text
 
-HTTP and its limits are kube/http_server.py: half a request is closed after some seconds, as is a connection that
+HTTP and its limits are kube/http/server.py: half a request is closed after some seconds, as is a connection that
 is not used, and when there are too many the one that has been idle for longest goes.
 """
 
@@ -14,10 +14,10 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from pykruise.kube.http_app import Limits
-from pykruise.kube.http_server import HttpServer
-from pykruise.kube.http_wire import Request
-from pykruise.kube.transport import Response
+from pykruise.kube.client.transport import Response
+from pykruise.kube.http.app import Limits
+from pykruise.kube.http.server import HttpServer
+from pykruise.kube.http.wire import Request
 
 __all__ = ["Address", "Answer", "PlainServer", "Query", "Responder"]
 

@@ -21,16 +21,18 @@ from pykruise.kinds.podunavailablebudget.operations import operation_of_update
 from pykruise.kinds.podunavailablebudget.readers import BudgetReader
 from pykruise.kinds.podunavailablebudget.spending import Budgeting, ConflictsError
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.batched_updates import UnsettledError
-from pykruise.kube.cel import ALWAYS, Interests, Meant, any_of, both, meant_by
+from pykruise.kube.cache.batched_updates import UnsettledError
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError, Status
-from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference, controller_of
-from pykruise.kube.selectors import EVERYTHING
+from pykruise.kube.values.cel import ALWAYS, Interests, Meant, any_of, both, meant_by
+from pykruise.kube.values.group_kinds import GroupKind, group_kind
+from pykruise.kube.values.owners import OwnerReference, controller_of
+from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, OwnerMissingError
-from pykruise.pods.budgets import (
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import LEGACY_RELATED_PUB_ANNOTATION, RELATED_PUB_ANNOTATION
+from pykruise.pods.workload.budgets import (
     POD_UNAVAILABLE_BUDGETS,
     UNAVAILABLE_LABEL,
     BudgetView,
@@ -40,8 +42,6 @@ from pykruise.pods.budgets import (
     related_annotations,
     related_budget,
 )
-from pykruise.pods.keys import LEGACY_RELATED_PUB_ANNOTATION, RELATED_PUB_ANNOTATION
-from pykruise.pods.pod_decoding import project_pod
 
 __all__ = ["BudgetGuard", "BudgetTie", "OnPrevented", "PreventedDisruption"]
 

@@ -32,11 +32,11 @@ from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.sidecarset.facts import SidecarReader
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
-from pykruise.kube.cel import ALWAYS, Interests, any_of
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Status
-from pykruise.kube.field_errors import bad_request
+from pykruise.kube.pod_rules.field_errors import bad_request
+from pykruise.kube.values.cel import ALWAYS, Interests, any_of
 
 __all__ = ["changing_steps", "condition_of", "judging", "judging_steps", "mutating"]
 

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from pykruise.admission.pods.steps import StepError
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document, annotations_of
-from pykruise.kube.go_text import excerpt
-from pykruise.kube.hashing import rand_suffix
-from pykruise.pods.launch_order import BARRIER_VARIABLE, barrier_key, barrier_name
+from pykruise.kube.values.cel import Interests
+from pykruise.kube.values.go_text import excerpt
+from pykruise.kube.values.hashing import rand_suffix
+from pykruise.pods.lifecycle.launch_order import BARRIER_VARIABLE, barrier_key, barrier_name
 
 __all__ = ["ASKS_FOR_ORDER", "LaunchPriority", "priorities", "with_barriers"]
 

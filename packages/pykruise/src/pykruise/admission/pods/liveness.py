@@ -10,9 +10,9 @@ import orjson
 
 from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, both
 from pykruise.kube.documents import Document, annotations_of
-from pykruise.pods.owners import is_of_kruise_workload
+from pykruise.kube.values.cel import Interests, both
+from pykruise.pods.view.owners import is_of_kruise_workload
 
 __all__ = ["EnhancedLiveness", "with_probes_moved"]
 

@@ -13,12 +13,12 @@ from pykruise.kinds.persistentpodstate.readers import StateReader
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import chosen
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, both, meant_by
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError
-from pykruise.kube.group_kinds import group_kind
-from pykruise.kube.owners import controller_of
-from pykruise.pods.white_list import WhiteListError
+from pykruise.kube.values.cel import Interests, both, meant_by
+from pykruise.kube.values.group_kinds import group_kind
+from pykruise.kube.values.owners import controller_of
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 __all__ = ["StateInjection"]
 

@@ -11,10 +11,10 @@ from typing import Protocol
 from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.podprobemarker.injection import inject
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, meant_by
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
-from pykruise.pods.probes import POD_PROBE_MARKERS, MarkerView
+from pykruise.kube.values.cel import Interests, meant_by
+from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
 
 __all__ = ["MarkerReader", "ProbeInjection"]
 

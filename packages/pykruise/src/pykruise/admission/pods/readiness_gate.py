@@ -6,10 +6,10 @@ Pure. Rule: OpenKruise gives it to pods of its own workloads, or with a feature 
 from typing import Final
 
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import ALWAYS, Interests, both
 from pykruise.kube.documents import Document
-from pykruise.pods.keys import KRUISE_POD_READY
-from pykruise.pods.owners import is_of_kruise_workload
+from pykruise.kube.values.cel import ALWAYS, Interests, both
+from pykruise.pods.view.keys import KRUISE_POD_READY
+from pykruise.pods.view.owners import is_of_kruise_workload
 
 __all__ = ["OF_KRUISE_WORKLOAD", "ReadinessGate", "with_readiness_gate"]
 

@@ -15,9 +15,9 @@ from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView
-from pykruise.kube.owners import OwnerReference, controller_of
-from pykruise.kube.recorder import EventRecorder
+from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.resources import PODS, Resource
+from pykruise.kube.values.owners import OwnerReference, controller_of
 
 __all__ = ["PUB_COMPONENT", "PreventionEvents", "Refusal", "RefusalEvents", "refusal_of"]
 

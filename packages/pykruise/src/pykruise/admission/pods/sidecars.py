@@ -17,11 +17,11 @@ from pykruise.kinds.sidecarset.matching import candidates
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, meant_by
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.errors import KubeError
-from pykruise.pods.revisions import RevisionView
+from pykruise.kube.values.cel import Interests, meant_by
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["Refused", "SidecarInjection"]
 

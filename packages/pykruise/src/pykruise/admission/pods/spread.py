@@ -14,11 +14,11 @@ from pykruise.admission.pods.steps import StepError, is_dry
 from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests, any_of, both, meant_by
+from pykruise.kube.control.quota import FullError
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, Status
-from pykruise.kube.quota import FullError
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.kube.values.cel import Interests, any_of, both, meant_by
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 
 __all__ = ["SpreadInjection", "SpreadRelease"]
 

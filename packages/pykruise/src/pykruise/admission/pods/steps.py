@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.cel import Interests
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Status
-from pykruise.kube.zero_values import filled
-from pykruise.pods.open_parts import why_unreadable
+from pykruise.kube.schemas.zero_values import filled
+from pykruise.kube.values.cel import Interests
+from pykruise.pods.template.typed_parts import why_unreadable
 
 __all__ = ["JudgingStep", "PodStep", "StepError", "is_dry", "read_pods"]
 

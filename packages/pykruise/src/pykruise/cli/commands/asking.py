@@ -224,7 +224,7 @@ def _target(words: Sequence[str]) -> str | None:
 
 
 def _seconds(text: str) -> float:
-    from pykruise.kube.durations import parse_duration
+    from pykruise.kube.values.durations import parse_duration
 
     try:
         return parse_duration(text)

@@ -10,7 +10,7 @@ import msgspec
 
 from pykruise.cli.insight.known import hub_form
 from pykruise.cli.insight.outlook import FieldChange
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import LAST_APPLIED, Document, decode, deep_copy, same
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.ids import Key

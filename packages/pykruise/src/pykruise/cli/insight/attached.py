@@ -20,7 +20,7 @@ from pykruise.cli.insight.unavailability import explain_budget, forecast_budget
 from pykruise.cli.insight.unavailability import look_at as look_at_budget
 from pykruise.cli.insight.united.explaining import explain_united
 from pykruise.cli.insight.united.forecasting import forecast_united
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key

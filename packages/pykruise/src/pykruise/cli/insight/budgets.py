@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, Resource
-from pykruise.kube.selectors import SelectorError, selector_from
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
-from pykruise.pods.views import PodView
+from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
 
 __all__ = [
     "Budgets",

@@ -1,6 +1,6 @@
 """Why a pod does not serve, or does not go: the reason that its owner's conditions give, and what more is known.
 
-PodView ──pods/pod_blockers.py──▶ reason, words, remedy ─┐
+PodView ──pods/lifecycle/blockers.py──▶ reason, words, remedy ─┐
 a Pod's document ──messages, exit codes, times────────┴──▶ cause_of() ──▶ Cause
 
 Pure, and the same for every kind. Codes are the reasons of the condition Waiting, so that both say the same.
@@ -14,10 +14,10 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
-from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.pod_blockers import blocker_of
+from pykruise.pods.lifecycle.blockers import blocker_of
+from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["Cause", "cause_of"]

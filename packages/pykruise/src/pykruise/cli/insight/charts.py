@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from pykruise.cli.insight.playing import Played, Sample
-from pykruise.kube.durations import short_duration
+from pykruise.kube.values.durations import short_duration
 
 __all__ = ["svg_chart", "svg_charts", "terminal_chart"]
 

@@ -21,8 +21,8 @@ from pykruise.kube.resources import Resource
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, rank_of, remedy_of
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 

@@ -20,7 +20,7 @@ from pykruise.cli.insight.known import bare, of_document, workload_insight
 from pykruise.cli.insight.look import Sight, look, nodes_of
 from pykruise.cli.insight.outlook import Batch, Fate, Foreseen, by_reason
 from pykruise.cli.insight.playing import Play, Played, World, play, room_for
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, same
 from pykruise.kube.ids import Key
@@ -28,11 +28,11 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAI
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NodeView
-from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, difference
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView
-from pykruise.sandbox.nodes import NodeSpec
+from pykruise.pods.view import keys
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.sandbox.nodes.specs import NodeSpec
 
 __all__ = ["Forecast", "forecast", "forecast_and_play"]
 

@@ -7,7 +7,7 @@ the manager's Deployment ──▶ manager_settings() ─────┘
 
 from pykruise.cli.errors import CommandError
 from pykruise.kinds.gates import GateError, parse
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.program.flags import FlagError

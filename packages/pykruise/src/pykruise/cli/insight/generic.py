@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.look import look_at
 from pykruise.cli.insight.outlook import Batch, Fate, Outlook
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key

@@ -15,12 +15,12 @@ import msgspec
 from pykruise.cli.insight.look import Sight
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, selector_from
 
 __all__ = ["Origin", "origin_of", "refused_origin"]
 

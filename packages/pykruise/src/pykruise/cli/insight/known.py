@@ -10,8 +10,8 @@ from typing import Any
 
 from pykruise.cli.errors import CommandError
 from pykruise.kinds import conversions, find, kinds
-from pykruise.kube.conversion import ConversionError, convert
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import ConversionError, convert
 from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 

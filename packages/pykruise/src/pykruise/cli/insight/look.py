@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.answers import metadata_of
-from pykruise.kube.client import Client
+from pykruise.kube.client.answers import metadata_of
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, encode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
@@ -22,9 +22,9 @@ from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLA
 from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, NodeView, project_node
-from pykruise.pods.claims import ClaimView
+from pykruise.pods.workload.claims import ClaimView
 from pykruise.runtime.assemble import views_of
-from pykruise.runtime.listed import Listed, Only, list_once
+from pykruise.runtime.listed_objects import Listed, Only, list_once
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views

@@ -3,7 +3,7 @@
 Client ──▶ look_at_pod() ──▶ PodSight ──▶ explain_pod() ──▶ Explanation
 
 Reads only. What is said of the budget is what `explain pub/NAME` says (unavailability.py), and the answers are those
-that admission gives (pods/budgets.py).
+that admission gives (pods/workload/budgets.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from pykruise.cli.insight.explaining import Explanation, Wait, ranked, wait_of
 from pykruise.cli.insight.unavailability import BudgetSight, explain_budget, headline_of, look_at
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.snapshot import Settings as BudgetSettings
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
@@ -25,7 +25,10 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import Settings
 from pykruise.plans.targets import TARGET_VIEWS
-from pykruise.pods.budgets import (
+from pykruise.pods.reasons import Code
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import (
     POD_UNAVAILABLE_BUDGETS,
     BudgetView,
     Operation,
@@ -37,9 +40,6 @@ from pykruise.pods.budgets import (
     project_budget,
     protected_operations,
 )
-from pykruise.pods.pod_decoding import project_pod
-from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
 
 __all__ = ["NAMES", "PodSight", "explain_pod", "look_at_pod"]
 

@@ -7,11 +7,11 @@ from time import perf_counter
 from typing import Final
 
 from pykruise.kinds import in_stored_versions
-from pykruise.kube.client import Client
-from pykruise.kube.config import Overrides, load
-from pykruise.kube.http import HttpTransport
-from pykruise.kube.retries import RetryPolicy
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
+from pykruise.kube.config.kubeconfig import Overrides, load
+from pykruise.kube.http.transport import HttpTransport
 
 __all__ = ["REQUEST_TIMEOUT_S", "Reach", "Traced", "reached"]
 

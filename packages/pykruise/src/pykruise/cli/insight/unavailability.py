@@ -32,8 +32,8 @@ from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, compute
-from pykruise.kube.answers import metadata_of
-from pykruise.kube.client import Client
+from pykruise.kube.client.answers import metadata_of
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ForbiddenError
@@ -41,8 +41,13 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS
 from pykruise.manager.settings import Settings
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.budgets import DISRUPTED_S, POD_UNAVAILABLE_BUDGETS, UPDATED_S, counts_as_available
 from pykruise.pods.reasons import Code, remedy_of
+from pykruise.pods.workload.budgets import (
+    DISRUPTED_S,
+    POD_UNAVAILABLE_BUDGETS,
+    UPDATED_S,
+    counts_as_available,
+)
 from pykruise.runtime.plan import Plan
 
 __all__ = ["BudgetSight", "explain_budget", "forecast_budget", "headline_of", "look_at"]

@@ -10,12 +10,12 @@ from typing import Final
 
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME
 from pykruise.cli.insight.explaining import Wait
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError, ForbiddenError, NotFoundError
 from pykruise.kube.resources import EVENTS
-from pykruise.kube.transport import Request
 from pykruise.pods.reasons import Code
 from pykruise.sandbox.version import VERSION
 

@@ -26,9 +26,9 @@ from pykruise.cli.kubectl.scaling import HPAS
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
-from pykruise.kube.owners import is_controlled_by
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.owners import is_controlled_by
 
 __all__ = ["Counterpart", "adopt", "counterpart"]
 

@@ -13,10 +13,10 @@ import msgspec
 import orjson
 
 from pykruise.cli.kubectl.errors import KubectlError
+from pykruise.kube.client.transport import Request, Transport
 from pykruise.kube.errors import error_for
-from pykruise.kube.go_text import quoted
 from pykruise.kube.resources import Resource
-from pykruise.kube.transport import Request, Transport
+from pykruise.kube.values.go_text import quoted
 
 __all__ = ["Mapper", "Served", "read_served"]
 

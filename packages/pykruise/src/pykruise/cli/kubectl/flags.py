@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from pykruise.kube.durations import parse_duration
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.durations import parse_duration
+from pykruise.kube.values.go_text import quoted
 
 __all__ = ["Call", "Flag", "FlagError", "parse", "taken_out"]
 

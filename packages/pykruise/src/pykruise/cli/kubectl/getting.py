@@ -20,9 +20,9 @@ from pykruise.cli.kubectl.printing import FORMATS, formatter
 from pykruise.cli.kubectl.resources import Error, Info, asked_for, get, list_all
 from pykruise.cli.kubectl.session import Session
 from pykruise.cli.kubectl.watching import TABLE, Watched, rows_after
+from pykruise.kube.client.transport import Request
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import KubeError
-from pykruise.kube.transport import Request
 
 Document = Mapping[str, Any]
 

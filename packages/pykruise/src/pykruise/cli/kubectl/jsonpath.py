@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.kube.go_text import go_json
+from pykruise.kube.values.go_text import go_json
 
 __all__ = ["JsonPath"]
 

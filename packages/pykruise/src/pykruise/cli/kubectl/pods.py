@@ -12,7 +12,7 @@ from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.session import Session
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import format_label_selector
+from pykruise.kube.values.selectors import format_label_selector
 
 __all__ = [
     "age",
@@ -105,6 +105,6 @@ def restarts_of(pod: Mapping[str, Any]) -> int:
 def age(created: str | None, now: float) -> str:
     """`45s`, `5m`, `3h20m`, `3d`: as kubectl's tables have it."""
     from pykruise.kube.clock import parse_time
-    from pykruise.kube.durations import short_duration
+    from pykruise.kube.values.durations import short_duration
 
     return short_duration(max(now - parse_time(created), 0)) if created else "<unknown>"

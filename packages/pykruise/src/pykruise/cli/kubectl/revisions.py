@@ -74,7 +74,7 @@ def revisions_in(listed: Iterable[Info], owner: Info, known: WorkloadKind) -> li
 
 
 def _selector_of(info: Info, known: WorkloadKind) -> str:
-    from pykruise.kube.selectors import format_label_selector
+    from pykruise.kube.values.selectors import format_label_selector
 
     if known.revision_label:
         return f"{known.revision_label}={info.name}"
@@ -165,6 +165,6 @@ def _is_named(value: Any) -> bool:
 def _text(value: Any) -> str:
     if value is None:
         return "(none)"
-    from pykruise.kube.go_text import go_json
+    from pykruise.kube.values.go_text import go_json
 
     return value if isinstance(value, str) else go_json(value)

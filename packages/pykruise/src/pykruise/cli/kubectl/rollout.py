@@ -27,8 +27,8 @@ from pykruise.cli.kubectl.template_text import described
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import LAST_APPLIED, Document, deep_copy, get_path
 from pykruise.kube.errors import KubeError
-from pykruise.kube.go_text import quoted
 from pykruise.kube.patches.types import PatchType
+from pykruise.kube.values.go_text import quoted
 
 MANAGER: Final = "kubectl-rollout"
 RESTARTED_AT: Final = "RESTARTED_AT"
@@ -327,7 +327,7 @@ def undo_patch(document: Document, target: Revision, known: WorkloadKind) -> lis
             for field, value in target.content.items()
             if value != document["spec"].get(field)
         ]
-    from pykruise.pods.revisions import meaning
+    from pykruise.pods.workload.revisions import meaning
 
     if meaning(target.content.get("template") or {}) == meaning(document["spec"]["template"]):
         return []

@@ -203,7 +203,7 @@ def autoscaler_for(
 
 def metric_for(resource: str, text: str) -> Document:
     """`80%` of what is requested, or an amount. Raises KubectlError."""
-    from pykruise.kube.quantities import format_quantity
+    from pykruise.kube.values.quantities import format_quantity
 
     if text.endswith("%"):
         if not text[:-1].isdecimal():
@@ -448,7 +448,7 @@ def _overrides(text: str) -> Document:
 
 def put_last_applied(document: Document) -> None:
     """What `kubectl apply` will compare with."""
-    from pykruise.kube.go_text import go_json
+    from pykruise.kube.values.go_text import go_json
 
     text = go_json(document, sort_keys=True) + "\n"
     annotations = document["metadata"].setdefault("annotations", {})

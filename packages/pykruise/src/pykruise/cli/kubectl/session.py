@@ -18,11 +18,11 @@ from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.discovery import Mapper, read_served
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import Call
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.retries import RetryPolicy
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.config import Overrides
-from pykruise.kube.retries import RetryPolicy
-from pykruise.kube.transport import Request, Response, Transport, WrappedTransport
+from pykruise.kube.config.kubeconfig import Overrides
 
 __all__ = ["Reached", "Session", "Surroundings", "connect", "global_arguments"]
 
@@ -45,8 +45,8 @@ class _Reached(msgspec.Struct, frozen=True):
 
 async def connect(call: Call) -> Reached:
     """The cluster that the global flags and the kubeconfig name. Raises ConfigurationError."""
-    from pykruise.kube.config import load
-    from pykruise.kube.http import HttpTransport
+    from pykruise.kube.config.kubeconfig import load
+    from pykruise.kube.http.transport import HttpTransport
 
     connection = await load(
         call.text("kubeconfig") or None, call.text("context") or None, overrides=overrides_of(call)

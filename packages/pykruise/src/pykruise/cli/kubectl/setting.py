@@ -20,8 +20,8 @@ from pykruise.cli.kubectl.rollout import put
 from pykruise.cli.kubectl.session import Session, dry_run_of
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import KubeError
-from pykruise.kube.go_text import quoted
-from pykruise.kube.quantities import format_quantity
+from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.quantities import format_quantity
 
 MANAGER: Final = "kubectl-set"
 
@@ -220,7 +220,7 @@ async def service_account(session: Session) -> list[Error]:
 
 def read_equalities(text: str) -> dict[str, str]:
     """`a=b,c=d`: what a Service's selector can say. Raises KubectlError."""
-    from pykruise.kube.selectors import SelectorError, parse_label_selector
+    from pykruise.kube.values.selectors import SelectorError, parse_label_selector
 
     try:
         parsed = parse_label_selector(text)

@@ -14,8 +14,8 @@ import msgspec
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.kinds import kind_of
 from pykruise.kube.documents import get_path
-from pykruise.kube.go_text import quoted
-from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
+from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 
 __all__ = ["Progress", "RolloutFailed", "partition_of", "status_of"]
 

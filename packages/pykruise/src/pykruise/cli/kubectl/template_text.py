@@ -8,7 +8,7 @@ Pure.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kube.quantities import format_quantity
+from pykruise.kube.values.quantities import format_quantity
 
 __all__ = ["amount_of", "described"]
 
@@ -186,7 +186,7 @@ def _environment(container: Document) -> Iterator[str]:
 
 def amount_of(container: Document, ref: Document) -> str:
     """The container's own limit or request, in whole units of the divisor, rounded up."""
-    from pykruise.kube.quantities import parse_quantity
+    from pykruise.kube.values.quantities import parse_quantity
 
     kind, _, name = str(ref.get("resource", "")).partition(".")
     amount = ((container.get("resources") or {}).get(kind) or {}).get(name)

@@ -26,7 +26,7 @@ from pykruise.cli.kubectl.watching import Watched, changes
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
-from pykruise.kube.selectors import format_label_selector
+from pykruise.kube.values.selectors import format_label_selector
 
 __all__ = ["RevisionGroup", "Tree", "groups_of", "pod_wait", "show_tree", "tree_lines", "tree_of"]
 

@@ -13,9 +13,9 @@ import msgspec
 import orjson
 
 from pykruise.cli.kubectl.session import Session
+from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import ApiError, GoneError, TransportError, error_for
 from pykruise.kube.resources import Resource
-from pykruise.kube.transport import Request
 
 __all__ = ["TABLE", "Watched", "changes", "rows_after"]
 

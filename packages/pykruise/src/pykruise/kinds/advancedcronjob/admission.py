@@ -18,10 +18,10 @@ from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, get_path, same
 from pykruise.kube.errors import Status
-from pykruise.kube.go_text import excerpt
+from pykruise.kube.values.go_text import excerpt
 from pykruise.plans.review import AccessLookup
-from pykruise.pods.template_defaults import DefaultingSettings
-from pykruise.pods.workload_admission import Reviews
+from pykruise.pods.template.defaults import DefaultingSettings
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["mutating", "validate_cronjob", "validating"]
 

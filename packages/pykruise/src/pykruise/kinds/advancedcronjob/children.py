@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import JOBS, Resource
-from pykruise.pods.derived_names import LONGEST_LABEL, LONGEST_NAME
+from pykruise.pods.workload.derived_names import LONGEST_LABEL, LONGEST_NAME
 from pykruise.runtime.views import BY_CONTROLLER, Views
 
 __all__ = [

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykruise.kube.documents import Document, get_path, same, without_nulls
-from pykruise.pods.job_rules import with_pod_defaults
-from pykruise.pods.template_defaults import DefaultingSettings
+from pykruise.pods.jobs.job_rules import with_pod_defaults
+from pykruise.pods.template.defaults import DefaultingSettings
 
 __all__ = ["with_defaults"]
 

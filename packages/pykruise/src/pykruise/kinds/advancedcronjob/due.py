@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.kube.cron import Every, Schedule, ticks_between
+from pykruise.kube.values.cron import Every, Schedule, ticks_between
 
 __all__ = ["MANY", "Due", "due"]
 

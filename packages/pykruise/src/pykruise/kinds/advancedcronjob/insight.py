@@ -11,7 +11,7 @@ from pykruise.kinds.advancedcronjob.children import Ending, ended_document, tick
 from pykruise.kinds.advancedcronjob.plan import begins_at, schedule_of
 from pykruise.kinds.advancedcronjob.snapshot import Snapshot, is_readable
 from pykruise.kube.clock import Instant
-from pykruise.kube.cron import Every, Fields, Schedule, ScheduleError, ticks_between
+from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
 from pykruise.plans.insight import ClockInsight
 
 __all__ = ["INSIGHT"]

@@ -13,17 +13,17 @@ from pykruise.kinds.advancedcronjob.plan import plan_cronjob
 from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, Settings, snapshot
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS, AdvancedCronJob
 from pykruise.kinds.advancedcronjob.validation import stored_errors
-from pykruise.kube.conversion import Conversion
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.cache.store import Change
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import JOBS
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.conversion import Conversion
+from pykruise.kube.schemas.crds import Column, Version
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
-from pykruise.pods.derived_names import HASH, LONGEST_LABEL, DerivedName
+from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself

@@ -21,12 +21,12 @@ from pykruise.kinds.advancedcronjob.children import (
 from pykruise.kinds.advancedcronjob.due import MANY, Due, due
 from pykruise.kinds.advancedcronjob.snapshot import Readable, Snapshot, is_readable, key_of
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
-from pykruise.kube.api import ObjectReference
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.cron import Schedule, ScheduleError, UnknownZoneError, parse_schedule
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.types import ObjectReference
+from pykruise.kube.values.cron import Schedule, ScheduleError, UnknownZoneError, parse_schedule
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.reasons import Code

@@ -16,18 +16,18 @@ from pykruise.kinds.advancedcronjob.types import (
     AdvancedCronJobSpec,
     AdvancedCronJobStatus,
 )
-from pykruise.kube.api import AnyObject, Typed
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.typed_documents import read
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.kube.schemas.types import AnyObject, Typed
 from pykruise.plans.stored_values import Judged
-from pykruise.pods.image_api import CompletionPolicy, PullSpec
-from pykruise.pods.open_parts import POD_TEMPLATE, Parts
+from pykruise.pods.images.api import CompletionPolicy, PullSpec
 from pykruise.pods.settings import FromManager
-from pykruise.pods.template_defaults import DefaultingSettings
-from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
+from pykruise.pods.template.defaults import DefaultingSettings
+from pykruise.pods.template.typed_parts import POD_TEMPLATE, Parts
+from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 

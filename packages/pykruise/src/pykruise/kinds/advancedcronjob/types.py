@@ -8,7 +8,9 @@ v1alpha1 has the same fields; the original's lacks `imageListPullJobTemplate`, a
 
 from typing import Annotated, Final
 
-from pykruise.kube.api import (
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.types import (
     AnyObject,
     ApiObject,
     Int32,
@@ -19,8 +21,6 @@ from pykruise.kube.api import (
     Time,
     Typed,
 )
-from pykruise.kube.crds import schema
-from pykruise.kube.resources import Resource
 
 __all__ = [
     "ADVANCED_CRON_JOBS",

@@ -15,16 +15,16 @@ from pykruise.kinds.advancedcronjob.children import TEMPLATES
 from pykruise.kinds.advancedcronjob.defaults import with_defaults
 from pykruise.kinds.advancedcronjob.types import AdvancedCronJobSpec
 from pykruise.kube.clock import parse_time
-from pykruise.kube.cron import ScheduleError, parse_schedule
 from pykruise.kube.documents import get_path, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import forbidden, invalid
-from pykruise.kube.field_rules import check_not_negative
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.pod_rules.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.kube.values.cron import ScheduleError, parse_schedule
+from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.plans.stored_values import as_document
-from pykruise.pods.job_rules import job_name_errors
-from pykruise.pods.template_validation import template_errors
-from pykruise.pods.workload_validation import metadata_errors
+from pykruise.pods.jobs.job_rules import job_name_errors
+from pykruise.pods.template.validation import template_errors
+from pykruise.pods.workload.validation import metadata_errors
 
 __all__ = ["errors_of", "stored_errors", "warnings_of"]
 

@@ -13,9 +13,9 @@ from pykruise.kinds.broadcastjob.snapshot import read_spec
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec
 from pykruise.kinds.broadcastjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import Reviewer
-from pykruise.pods.open_parts import TEMPLATE
-from pykruise.pods.template_defaults import DefaultingSettings
-from pykruise.pods.workload_admission import Reviews
+from pykruise.pods.template.defaults import DefaultingSettings
+from pykruise.pods.template.typed_parts import TEMPLATE
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["mutating", "validate_broadcastjob"]
 

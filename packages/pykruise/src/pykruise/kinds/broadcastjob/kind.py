@@ -15,17 +15,17 @@ from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobView, Settings, snapshot
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJob
 from pykruise.kinds.broadcastjob.validation import stored_errors
-from pykruise.kube.conversion import Conversion
-from pykruise.kube.crds import Column
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import on
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.conversion import Conversion
+from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.amounts import Amount
-from pykruise.pods.nodes import NodeView
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.workload.amounts import Amount
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, by_owner, itself

@@ -25,11 +25,11 @@ from pykruise.kinds.broadcastjob.targets import Targets, restarts_of, targets_of
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
+from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.fan_out import (
+from pykruise.pods.jobs.fan_out import (
     HELD,
     Decision,
     Finish,
@@ -41,7 +41,7 @@ from pykruise.pods.fan_out import (
     waiting_for,
 )
 from pykruise.pods.reasons import Code
-from pykruise.pods.selector_guard import LOOK_AGAIN_S
+from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

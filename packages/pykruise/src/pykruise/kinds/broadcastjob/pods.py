@@ -14,9 +14,9 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_chain
-from pykruise.pods.node_placement import bound_to
-from pykruise.pods.template_metadata import pod_metadata
-from pykruise.pods.views import PodView
+from pykruise.pods.template.metadata import pod_metadata
+from pykruise.pods.template.node_placement import bound_to
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, delete_object
 from pykruise.runtime.plan import Chain, Note, Step
 

@@ -15,23 +15,23 @@ import msgspec
 from pykruise.kinds.broadcastjob.types import BROADCAST_JOBS, BroadcastJobSpec, BroadcastJobStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.hashing import safe_encode
 from pykruise.kube.ids import Key
+from pykruise.kube.values.hashing import safe_encode
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.node_placement import (
+from pykruise.pods.settings import FromFlag
+from pykruise.pods.template.defaults import DefaultingSettings
+from pykruise.pods.template.node_placement import (
     NodeRequirements,
     Request,
     request_of,
     requirements_of,
     shortage,
 )
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.open_parts import TEMPLATE
-from pykruise.pods.settings import FromFlag
-from pykruise.pods.template_defaults import DefaultingSettings
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
+from pykruise.pods.template.typed_parts import TEMPLATE
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 

@@ -11,10 +11,10 @@ import msgspec
 
 from pykruise.kinds.broadcastjob.snapshot import Readable
 from pykruise.kinds.broadcastjob.types import BroadcastJobStatus
-from pykruise.kube.api import JobCondition
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
-from pykruise.pods.fan_out import Counts, Decision, Finish
+from pykruise.kube.schemas.types import JobCondition
+from pykruise.pods.jobs.fan_out import Counts, Decision, Finish
 
 __all__ = ["COMPLETED", "FAILED", "PAUSED", "RUNNING", "document_of", "finished", "status_now"]
 

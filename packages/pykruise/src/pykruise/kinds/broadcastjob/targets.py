@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from pykruise.kinds.broadcastjob.snapshot import BroadcastJobView, Readable
-from pykruise.pods.fan_out import State, Target
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.views import FINISHED, PodView
+from pykruise.pods.jobs.fan_out import State, Target
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import FINISHED, PodView
 
 __all__ = ["Targets", "restarts_of", "state_of", "targets_of"]
 

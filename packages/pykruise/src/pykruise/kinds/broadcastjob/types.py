@@ -5,8 +5,17 @@ JSON of the API server ──▶ BroadcastJob ──▶ snapshot, plan; and by t
 
 from typing import Final
 
-from pykruise.kube.api import ApiObject, Int32, Int64, IntOrString, JobCondition, Status, Time, Typed
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.types import (
+    ApiObject,
+    Int32,
+    Int64,
+    IntOrString,
+    JobCondition,
+    Status,
+    Time,
+    Typed,
+)
 from pykruise.pods.api import PodTemplate
 
 __all__ = [

@@ -12,11 +12,11 @@ from typing import Any, Final
 from pykruise.kinds.broadcastjob.types import BroadcastJobSpec
 from pykruise.kube.documents import labels_of, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid, required
-from pykruise.kube.field_rules import check_not_negative
-from pykruise.pods.job_rules import job_name_errors
-from pykruise.pods.template_validation import template_errors
-from pykruise.pods.workload_validation import metadata_errors
+from pykruise.kube.pod_rules.field_errors import invalid, required
+from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.pods.jobs.job_rules import job_name_errors
+from pykruise.pods.template.validation import template_errors
+from pykruise.pods.workload.validation import metadata_errors
 
 __all__ = [
     "COMPLETION_TYPES",

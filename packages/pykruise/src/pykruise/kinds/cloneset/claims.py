@@ -5,7 +5,7 @@ WorkingSet ──▶ ids_of_new_pods(), claims_to_create(), with_claims() ──
            └─▶ claims_to_delete() ──▶ phase.py deletes pods
            └─▶ claims_to_hand_over() ──▶ plan.py releases pods
 
-Pure; the rules for one claim are pods/claims.py. A pod that the CloneSet deletes takes its claims along. One
+Pure; the rules for one claim are pods/workload/claims.py. A pod that the CloneSet deletes takes its claims along. One
 that is deleted by hand leaves them to its successor when `enablePVCReuse` is on, else takes them along too.
 """
 
@@ -21,8 +21,11 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from pykruise.plans.phases import stage_of
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
-from pykruise.pods.claims import (
+from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import InstanceId
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import (
     ClaimView,
     CleanUp,
     Fate,
@@ -40,9 +43,6 @@ from pykruise.pods.claims import (
     templates_hash,
     with_claim_volumes,
 )
-from pykruise.pods.names import InstanceId
-from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason

@@ -1,11 +1,11 @@
-"""CloneSets between v1alpha1 and v1beta1: the rules are in pods/cloneset_versions.py, as templates need them too."""
+"""CloneSets between v1alpha1 and v1beta1: the rules are in cloneset_versions.py, as templates need them too."""
 
 from typing import Final
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.conversion import Conversion
-from pykruise.pods import cloneset_versions
-from pykruise.pods.cloneset_versions import EXCLUDE_PREPARING_DELETE
+from pykruise.kube.schemas.conversion import Conversion
+from pykruise.pods.workload import cloneset_versions
+from pykruise.pods.workload.cloneset_versions import EXCLUDE_PREPARING_DELETE
 
 __all__ = ["CONVERSION", "EXCLUDE_PREPARING_DELETE"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kube.documents import Document, same, without_nulls
-from pykruise.pods import template_defaults
 from pykruise.pods.api import IN_PLACE_POLICIES, PodUpdatePolicy, UpdateType
-from pykruise.pods.template_defaults import WorkloadDefaulting
+from pykruise.pods.template import defaults as template_defaults
+from pykruise.pods.template.defaults import WorkloadDefaulting
 
 __all__ = ["with_defaults"]
 

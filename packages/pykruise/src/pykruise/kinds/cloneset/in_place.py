@@ -14,13 +14,13 @@ from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, un
 from pykruise.plans.in_place_turns import Target, update_turn, waits_for
 from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip, stage_of
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace, UpdateSpec
-from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Chain
 from pykruise.runtime.reasons import Reason
 

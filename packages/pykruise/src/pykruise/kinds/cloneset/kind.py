@@ -17,12 +17,12 @@ from pykruise.kinds.cloneset.v1alpha1 import CloneSetV1Alpha1
 from pykruise.kinds.cloneset.v1alpha1_rules import spoke_rules
 from pykruise.kinds.cloneset.validation import stored_errors
 from pykruise.kinds.cloneset.wakes import follow_overlaps, matters
-from pykruise.kube.crds import Column, ScalePaths
+from pykruise.kube.cache.store import Change
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.crds import Column, ScalePaths
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
@@ -35,15 +35,15 @@ from pykruise.plans.views import (
     REVISION_VIEWS,
 )
 from pykruise.plans.wakes import named_after
-from pykruise.pods.amounts import Amount
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.pods.claims import ClaimView, template_name
-from pykruise.pods.derived_names import HASH, LONGEST_LABEL, LONGEST_NAME, RANDOM_END, DerivedName
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
-from pykruise.pods.standing import standing_of
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING
-from pykruise.pods.workloads import selects
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.amounts import Amount
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.workload.claims import ClaimView, template_name
+from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, LONGEST_NAME, RANDOM_END, DerivedName
+from pykruise.pods.workload.kstatus import standing_of
+from pykruise.pods.workload.views import selects
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views

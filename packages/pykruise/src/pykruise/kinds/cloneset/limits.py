@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE, CloneSetSpec
-from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.pods.amounts import limit_is_zero
-from pykruise.pods.workload_spec import LARGEST_SET, too_large
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.pods.workload.amounts import limit_is_zero
+from pykruise.pods.workload.spec import LARGEST_SET, too_large
 
 __all__ = [
     "NONE_MAY_GO",

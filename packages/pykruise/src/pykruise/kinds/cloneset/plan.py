@@ -35,7 +35,7 @@ from pykruise.kinds.cloneset.waiting import held_pods, waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
+from pykruise.kube.values.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.ownership import adopt_used, release_pod, revision_stages
 from pykruise.plans.phases import Phase, pod_chain, skip, stage_of
 from pykruise.plans.purposes import Purpose
@@ -50,16 +50,16 @@ from pykruise.plans.workload_frame import (
     requeue_after,
     truncate_history,
 )
-from pykruise.pods import keys
-from pykruise.pods.availability import next_available_at, next_late_at
-from pykruise.pods.claims import templates_hash
-from pykruise.pods.names import short_hash
+from pykruise.pods.lifecycle.availability import next_available_at, next_late_at
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.template_metadata import pod_labels
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING, condition_of, without
+from pykruise.pods.template.metadata import pod_labels
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import templates_hash
+from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_current
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.waiting import WAITING, condition_of, without
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step

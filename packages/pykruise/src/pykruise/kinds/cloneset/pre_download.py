@@ -9,10 +9,10 @@ once, nothing that can be updated in place).
 from pykruise.kinds.cloneset.in_place import Differences
 from pykruise.kinds.cloneset.types import DEFAULT_MAX_UNAVAILABLE
 from pykruise.kinds.cloneset.working_set import WorkingSet
-from pykruise.kube.int_or_percent import Rounding, resolve
+from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages
 from pykruise.pods.api import InPlaceUpdateStrategy
-from pykruise.pods.image_pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
+from pykruise.pods.images.pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
 from pykruise.pods.in_place import NotInPlace
 from pykruise.runtime.plan import Stage
 

@@ -23,9 +23,15 @@ from pykruise.plans.refreshing import (
     released_after_update,
     service_step,
 )
-from pykruise.pods import keys
-from pykruise.pods.lifecycle import WAITS_FOR_A_NODE, LifecycleState, next_state, state_metadata, why_waiting
-from pykruise.pods.views import PodView
+from pykruise.pods.lifecycle.states import (
+    WAITS_FOR_A_NODE,
+    LifecycleState,
+    next_state,
+    state_metadata,
+    why_waiting,
+)
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason
 

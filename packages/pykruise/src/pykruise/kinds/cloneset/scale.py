@@ -25,15 +25,15 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, stage_of, state_step
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
 from pykruise.pods.in_place import with_ready_gates
-from pykruise.pods.lifecycle import LifecycleState, state_metadata
-from pykruise.pods.names import InstanceId, pod_name
-from pykruise.pods.ordering import deletion_order
+from pykruise.pods.lifecycle.ordering import deletion_order
+from pykruise.pods.lifecycle.states import LifecycleState, state_metadata
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.template_metadata import pod_metadata
-from pykruise.pods.views import PodView
+from pykruise.pods.template.metadata import pod_metadata
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import InstanceId, pod_name
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kube.selectors import Selector
-from pykruise.kube.store import Change
+from pykruise.kube.cache.store import Change
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import ControllerView, PodView
-from pykruise.pods.workloads import WorkloadView, selects
+from pykruise.pods.view.pod_view import ControllerView, PodView
+from pykruise.pods.workload.views import WorkloadView, selects
 from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Mirrors
 from pykruise.runtime.reasons import Reason

@@ -16,23 +16,23 @@ from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetSpec, CloneSetStat
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.selectors import Selector
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.in_place import Seen
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
-from pykruise.pods.budgets import BudgetView
-from pykruise.pods.claims import ClaimView
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
-from pykruise.pods.names import IdSource, pod_name
-from pykruise.pods.open_parts import TEMPLATES
-from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromFlag, OnGate
-from pykruise.pods.template_defaults import WorkloadDefaulting
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import (
+from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.template.typed_parts import TEMPLATES
+from pykruise.pods.view.names import IdSource, pod_name
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import BudgetView
+from pykruise.pods.workload.claims import ClaimView
+from pykruise.pods.workload.revisions import RevisionView, sorted_revisions
+from pykruise.pods.workload.views import (
     Projector,
     WorkloadView,
     selector_of,

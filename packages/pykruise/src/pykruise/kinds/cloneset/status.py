@@ -14,11 +14,11 @@ import msgspec
 
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetCondition, CloneSetSpec, CloneSetStatus
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
-from pykruise.kube.api import Time
 from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.kube.selectors import selector_from
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.waiting import WAITING, condition_of, without
+from pykruise.kube.schemas.types import Time
+from pykruise.kube.values.selectors import selector_from
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.waiting import WAITING, condition_of, without
 from pykruise.runtime.reasons import Reason
 
 __all__ = [

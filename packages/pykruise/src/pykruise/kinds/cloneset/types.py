@@ -11,7 +11,10 @@ from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kube.api import (
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.types import (
     ApiObject,
     Count,
     Int32,
@@ -23,9 +26,6 @@ from pykruise.kube.api import (
     Time,
     Typed,
 )
-from pykruise.kube.crds import schema
-from pykruise.kube.documents import Document
-from pykruise.kube.resources import Resource
 from pykruise.pods.api import (
     ClaimTemplates,
     InPlaceUpdateStrategy,
@@ -33,8 +33,8 @@ from pykruise.pods.api import (
     PriorityStrategy,
     ScatterTerm,
 )
-from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.workload_spec import SpecWithPolicy
+from pykruise.pods.lifecycle.states import Lifecycle
+from pykruise.pods.workload.spec import SpecWithPolicy
 
 CLONE_SETS: Final = Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet")
 

@@ -31,13 +31,19 @@ from pykruise.plans.phases import (
     stage_of,
 )
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Operation, ask, budget_name_of, spend_patch
-from pykruise.pods.lifecycle import LifecycleState, is_hooked
-from pykruise.pods.ordering import Term, by_priority, first, scatter, update_order
+from pykruise.pods.lifecycle.ordering import Term, by_priority, first, scatter, update_order
+from pykruise.pods.lifecycle.states import LifecycleState, is_hooked
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import (
+    POD_UNAVAILABLE_BUDGETS,
+    Operation,
+    ask,
+    budget_name_of,
+    spend_patch,
+)
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason

@@ -13,7 +13,7 @@ from pykruise.kinds.cloneset.types import (
     CommonScaleStrategy,
     CommonSpec,
 )
-from pykruise.kube.api import ApiObject
+from pykruise.kube.schemas.types import ApiObject
 
 __all__ = ["CloneSetV1Alpha1"]
 

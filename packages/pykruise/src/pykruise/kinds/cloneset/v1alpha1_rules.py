@@ -15,10 +15,10 @@ from pykruise.kinds.cloneset.types import NO_DEADLINE
 from pykruise.kube.admission import AdmissionRequest, SpokeRules, is_reviewed_write
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.field_errors import forbidden, invalid
-from pykruise.kube.field_rules import check_not_negative
-from pykruise.kube.owners import controller_of
 from pykruise.kube.patches import diff_json
+from pykruise.kube.pod_rules.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.kube.values.owners import controller_of
 from pykruise.plans.review import PodLookup
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 

@@ -17,16 +17,16 @@ import msgspec
 from pykruise.kinds.cloneset.defaults import with_defaults
 from pykruise.kinds.cloneset.types import NO_DEADLINE, CloneSetSpec, RollingUpdate
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid
-from pykruise.kube.field_rules import NOT_NEGATIVE, check_not_negative, check_size
-from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.pod_rules.field_rules import NOT_NEGATIVE, check_not_negative, check_size
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.plans.stored_values import as_document
 from pykruise.pods.api import InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
-from pykruise.pods.claims import template_name
-from pykruise.pods.ordering import MOST_WEIGHTS
-from pykruise.pods.template_defaults import WorkloadDefaulting
-from pykruise.pods.workload_spec import LARGEST_SET, too_large
-from pykruise.pods.workload_validation import (
+from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
+from pykruise.pods.template.defaults import WorkloadDefaulting
+from pykruise.pods.workload.claims import template_name
+from pykruise.pods.workload.spec import LARGEST_SET, too_large
+from pykruise.pods.workload.validation import (
     immutable_errors,
     metadata_errors,
     pod_errors,

@@ -12,11 +12,11 @@ from typing import Final
 
 from pykruise.kinds.cloneset.limits import SCALE_LIMIT, UPDATE_LIMIT, allows_none
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
-from pykruise.pods.amounts import limit_is_zero
-from pykruise.pods.pod_blockers import blockers_of, held_by_finalizers
+from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
 from pykruise.pods.reasons import CODES, Code, rank_of
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.amounts import limit_is_zero
+from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["held_pods", "is_converged", "waiting_of"]

@@ -13,11 +13,11 @@ from typing import Any
 
 from pykruise.kinds.cloneset.selector_overlap import OverlapMemory
 from pykruise.kinds.cloneset.snapshot import ANY_POD, BY_SELECTOR, CLONE_SET_VIEWS, Settings
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
-from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import selects
+from pykruise.pods.lifecycle.states import Lifecycle
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.views import selects
 from pykruise.runtime.read import Around
 
 __all__ = ["follow_overlaps", "matters"]

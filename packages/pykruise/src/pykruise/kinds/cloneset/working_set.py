@@ -19,11 +19,11 @@ from pykruise.kinds.cloneset.snapshot import Settings, Snapshot
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import Recall
-from pykruise.pods.claims import ClaimView
-from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.names import InstanceId, RevisionHash
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import PodView
+from pykruise.pods.lifecycle.states import LifecycleState
+from pykruise.pods.view.names import InstanceId, RevisionHash
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import ClaimView
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["Mark", "WorkingSet", "marks_of", "working_set"]
 

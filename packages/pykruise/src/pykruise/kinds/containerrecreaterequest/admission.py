@@ -17,10 +17,10 @@ from pykruise.kinds.containerrecreaterequest.types import (
 from pykruise.kinds.containerrecreaterequest.validation import errors_of
 from pykruise.kinds.containerrecreaterequest.view import ACTIVE_LABEL, NODE_LABEL, POD_LABEL, read_spec
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
-from pykruise.kube.container_rules import check_http_head
 from pykruise.kube.documents import Document, annotations_of, deep_copy, get_path, labels_of, same
 from pykruise.kube.errors import Cause, Status
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.containers import check_http_head
+from pykruise.kube.pod_rules.field_errors import (
     bad_request,
     duplicate,
     forbidden,
@@ -29,9 +29,9 @@ from pykruise.kube.field_errors import (
     refusal,
 )
 from pykruise.plans.review import Lookups
-from pykruise.pods.nodes import VIRTUAL_NODE, is_virtual_node
-from pykruise.pods.views import is_active
-from pykruise.pods.workload_admission import name_of
+from pykruise.pods.view.nodes import VIRTUAL_NODE, is_virtual_node
+from pykruise.pods.view.pod_view import is_active
+from pykruise.pods.workload.admission import name_of
 
 __all__ = ["filled_in", "mutating"]
 

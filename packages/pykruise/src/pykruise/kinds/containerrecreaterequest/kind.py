@@ -19,17 +19,17 @@ from pykruise.kinds.containerrecreaterequest.types import (
 from pykruise.kinds.containerrecreaterequest.v1alpha1 import ContainerRecreateRequestV1Alpha1
 from pykruise.kinds.containerrecreaterequest.validation import errors_of
 from pykruise.kinds.containerrecreaterequest.view import BY_POD, REQUEST_VIEWS, RequestView, snapshot
-from pykruise.kube.crds import Column
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NODES, PODS
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake

@@ -31,11 +31,11 @@ from pykruise.kube.documents import Document
 from pykruise.plans.phases import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.containers import ContainerStatusFacts
-from pykruise.pods.keys import KRUISE_POD_READY
-from pykruise.pods.readiness_messages import Message, looked_at, with_message, without_message
+from pykruise.pods.lifecycle.readiness_messages import Message, looked_at, with_message, without_message
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.containers import ContainerStatusFacts
+from pykruise.pods.view.keys import KRUISE_POD_READY
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

@@ -8,7 +8,8 @@ from typing import Annotated, Final
 import msgspec
 
 from pykruise.agent.rules.recreations import REQUESTS
-from pykruise.kube.api import (
+from pykruise.kube.schemas.crds import integer, schema
+from pykruise.kube.schemas.types import (
     ApiObject,
     Condition,
     ContainerPort,
@@ -21,7 +22,6 @@ from pykruise.kube.api import (
     Time,
     Typed,
 )
-from pykruise.kube.crds import integer, schema
 
 __all__ = [
     "CONTAINER_RECREATE_REQUESTS",

@@ -11,8 +11,8 @@ from pykruise.kinds.containerrecreaterequest.types import (
     CommonSpec,
     CommonStrategy,
 )
-from pykruise.kube.api import ApiObject, Int32, Int64, Status, Time
-from pykruise.kube.crds import schema
+from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.types import ApiObject, Int32, Int64, Status, Time
 
 __all__ = ["ContainerRecreateRequestV1Alpha1"]
 

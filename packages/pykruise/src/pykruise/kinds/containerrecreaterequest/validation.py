@@ -10,8 +10,8 @@ from typing import Final
 
 from pykruise.kinds.containerrecreaterequest.types import ContainerRecreateRequestSpec
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid, required
-from pykruise.kube.field_rules import check_not_negative, check_one_of, check_segment
+from pykruise.kube.pod_rules.field_errors import invalid, required
+from pykruise.kube.pod_rules.field_rules import check_not_negative, check_one_of, check_segment
 
 __all__ = ["errors_of"]
 

@@ -18,9 +18,9 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.ids import Key
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
-from pykruise.runtime.named import look_up
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
+from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 

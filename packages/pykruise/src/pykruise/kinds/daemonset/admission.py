@@ -16,8 +16,8 @@ from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.plans.review import RevisionLookup, managed_selector_of
-from pykruise.pods.open_parts import TEMPLATE
-from pykruise.pods.workload_admission import Reviews
+from pykruise.pods.template.typed_parts import TEMPLATE
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["mutate_daemonset", "validate_daemonset", "validating"]
 

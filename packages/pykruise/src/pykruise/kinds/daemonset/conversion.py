@@ -1,6 +1,6 @@
 """DaemonSets between v1alpha1 and v1beta1.
 
-v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/conversion.py keeps what one side lacks
+v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps what one side lacks
 
 What is called differently: that the partition limits creation is an annotation in v1alpha1, the type Surging
 is Standard with maxSurge in v1beta1, and the hash in the status has another name. The annotation stays on the
@@ -13,8 +13,8 @@ from typing import Final
 
 from pykruise.kinds.daemonset.defaults import with_surging_replaced
 from pykruise.kinds.daemonset.types import DAEMON_SETS, SURGING, RollingUpdateType
-from pykruise.kube.conversion import Conversion, annotate, rename, section
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import Conversion, annotate, rename, section
 
 __all__ = ["CONVERSION", "PROGRESSIVE", "WRITTEN_AS"]
 

@@ -25,21 +25,21 @@ from pykruise.kinds.daemonset.snapshot import (
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSet
 from pykruise.kinds.daemonset.v1alpha1 import DaemonSetV1Alpha1
 from pykruise.kinds.daemonset.validation import stored_errors
-from pykruise.kube.crds import Column
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.plans.wakes import named_after
-from pykruise.pods.amounts import Amount
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
-from pykruise.pods.standing import standing_of
-from pykruise.pods.views import FINISHED
-from pykruise.pods.waiting import WAITING
-from pykruise.pods.workloads import selects
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.view.pod_view import FINISHED
+from pykruise.pods.workload.amounts import Amount
+from pykruise.pods.workload.kstatus import standing_of
+from pykruise.pods.workload.views import selects
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.actions import Delete
 from pykruise.runtime.control import Control
 from pykruise.runtime.plan import Plan

@@ -9,7 +9,7 @@ everything: nothing is touched, and its field is named.
 import msgspec
 
 from pykruise.kinds.daemonset.types import DEFAULT_BURST, DaemonSetSpec
-from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 
 __all__ = ["Limits", "limits_of"]
 

@@ -16,7 +16,7 @@ from pykruise.kinds.daemonset.working_set import OldAndNew, WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.plans.phases import Phase
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import FINISHED, PodView
+from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 

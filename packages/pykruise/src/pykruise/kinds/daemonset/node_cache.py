@@ -19,7 +19,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kube.clock import Instant
 from pykruise.plans.views import NodeView
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["NodeOverview", "NodeStateCache", "by_ownership"]

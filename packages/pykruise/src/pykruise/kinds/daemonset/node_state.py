@@ -13,11 +13,11 @@ import msgspec
 
 from pykruise.kinds.daemonset.placement import Fit, Place, Placement
 from pykruise.kube.clock import Instant
-from pykruise.kube.selectors import Selector
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.views import NodeView
-from pykruise.pods.availability import is_ready_long_enough
-from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.views import PodView
+from pykruise.pods.lifecycle.availability import is_ready_long_enough
+from pykruise.pods.lifecycle.states import LifecycleState
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = [
     "TEMPLATE_GENERATION_LABEL",

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE
-from pykruise.pods.node_placement import NodeRequirements, requirements_of
-from pykruise.pods.nodes import NodeView
+from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE
+from pykruise.pods.template.node_placement import NodeRequirements, requirements_of
+from pykruise.pods.view.nodes import NodeView
 
 __all__ = ["Fit", "Place", "Placement", "daemon_tolerations", "placement_of"]
 

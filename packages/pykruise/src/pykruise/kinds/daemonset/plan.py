@@ -44,10 +44,10 @@ from pykruise.plans.workload_frame import (
     requeue_after,
     with_mismatch,
 )
-from pykruise.pods.availability import next_late_at
+from pykruise.pods.lifecycle.availability import next_late_at
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.template_metadata import pod_labels
+from pykruise.pods.template.metadata import pod_labels
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Plan, Stage
 from pykruise.runtime.reasons import Reason

@@ -18,10 +18,10 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.phases import Phase, delete_steps, pod_chain, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import with_ready_gates
-from pykruise.pods.node_placement import bound_to
 from pykruise.pods.reasons import Code
-from pykruise.pods.template_metadata import pod_metadata
-from pykruise.pods.views import PodView
+from pykruise.pods.template.metadata import pod_metadata
+from pykruise.pods.template.node_placement import bound_to
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason

@@ -10,9 +10,9 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.revisions import hash_of
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.documents import Document
-from pykruise.kube.int_or_percent import Rounding, resolve
+from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.plans.pre_download import PreDownload, pre_download_stages
-from pykruise.pods.image_pull_jobs import annotated_settings, annotated_threshold
+from pykruise.pods.images.pull_jobs import annotated_settings, annotated_threshold
 from pykruise.runtime.plan import Stage
 
 __all__ = ["plan_pre_download"]

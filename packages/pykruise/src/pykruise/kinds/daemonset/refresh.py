@@ -14,8 +14,8 @@ from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.plans.in_place import Progress
 from pykruise.plans.phases import Phase
 from pykruise.plans.refreshing import because_of, due_conditions, refresh_phase, service_step
-from pykruise.pods.selector_guard import LOOK_AGAIN_S
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.plan import Note, Step
 
 __all__ = ["plan_refresh"]

@@ -3,7 +3,7 @@
 Snapshot ──▶ choose_revisions() ──▶ Revisions: current and old ones ──▶ stages that label, store and merge
                                                                   └──▶ cleaned_up(): what history does not keep
 
-Pure. Templates that mean the same are one revision, with any writer (pods/revisions.py): a set that
+Pure. Templates that mean the same are one revision, with any writer (pods/workload/revisions.py): a set that
 another manager kept is taken over without a rollout.
 """
 
@@ -18,10 +18,10 @@ from pykruise.plans.ownership import delete_revision, revision_stages
 from pykruise.plans.phases import pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.workload_frame import choose_update_revision
-from pykruise.pods import keys
-from pykruise.pods.names import RevisionHash, short_hash
-from pykruise.pods.revisions import RevisionView, UpdateChoice, sorted_revisions
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import RevisionHash, short_hash
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, sorted_revisions
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Stage, Step
 

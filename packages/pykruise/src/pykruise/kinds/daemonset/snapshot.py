@@ -18,18 +18,18 @@ from pykruise.kinds.daemonset.placement import Placement, placement_of
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.selectors import Selector
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
-from pykruise.pods.names import IdSource
-from pykruise.pods.open_parts import TEMPLATE
-from pykruise.pods.revisions import RevisionView
 from pykruise.pods.settings import FromFlag, OnGate
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import (
+from pykruise.pods.template.typed_parts import TEMPLATE
+from pykruise.pods.view.names import IdSource
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.views import (
     Projector,
     WorkloadView,
     selector_of,

@@ -15,8 +15,8 @@ from pykruise.kinds.daemonset.types import DaemonSetStatus
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.pods.reasons import NOT_WRITTEN
-from pykruise.pods.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.waiting import WAITING, with_waiting, without
+from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
+from pykruise.pods.workload.waiting import WAITING, with_waiting, without
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["counters", "status_of", "with_reason"]

@@ -10,7 +10,8 @@ document, so that fields of a newer Kubernetes survive.
 from enum import StrEnum
 from typing import Final
 
-from pykruise.kube.api import (
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.types import (
     AnyObject,
     ApiObject,
     Count,
@@ -22,9 +23,8 @@ from pykruise.kube.api import (
     Status,
     Typed,
 )
-from pykruise.kube.resources import Resource
-from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.workload_spec import RollingSpec
+from pykruise.pods.lifecycle.states import Lifecycle
+from pykruise.pods.workload.spec import RollingSpec
 
 DAEMON_SETS: Final = Resource("apps.kruise.io", "v1beta1", "daemonsets", "DaemonSet")
 

@@ -29,11 +29,11 @@ from pykruise.plans.phases import (
     stage_of,
 )
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference, start
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Chain
 from pykruise.runtime.reasons import Reason
 

@@ -4,7 +4,7 @@ types.py + this ──▶ crd.py (schema), conversion.py
 """
 
 from pykruise.kinds.daemonset.types import DAEMON_SETS, CommonSpec, CommonStatus
-from pykruise.kube.api import ApiObject
+from pykruise.kube.schemas.types import ApiObject
 
 __all__ = ["DaemonSetV1Alpha1"]
 

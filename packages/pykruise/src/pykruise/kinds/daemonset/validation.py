@@ -21,12 +21,12 @@ from pykruise.kinds.daemonset.types import (
 )
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
-from pykruise.kube.field_rules import check_not_negative
-from pykruise.kube.int_or_percent import IntOrPercent, is_whole_percent
+from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.kube.values.int_or_percent import IntOrPercent, is_whole_percent
 from pykruise.plans.stored_values import as_document
 from pykruise.pods.api import UpdateType
-from pykruise.pods.workload_validation import (
+from pykruise.pods.workload.validation import (
     amount_errors,
     immutable_errors,
     label_selector_errors,

@@ -15,10 +15,10 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.pod_blockers import blockers_of, held_by_finalizers
+from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import FINISHED, PodView
-from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
+from pykruise.pods.view.pod_view import FINISHED, PodView
+from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["CORRECT", "is_converged", "waiting_of", "waits_until"]

@@ -26,8 +26,8 @@ from pykruise.kinds.daemonset.revisions import Revisions
 from pykruise.kinds.daemonset.snapshot import Settings, Snapshot
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kube.clock import Instant
-from pykruise.pods import keys
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = ["OldAndNew", "WorkingSet"]
 

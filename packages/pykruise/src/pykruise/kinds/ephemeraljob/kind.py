@@ -12,19 +12,19 @@ from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
 from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, PARTS, read_spec, snapshot
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJob, EphemeralJobSpec
 from pykruise.kinds.ephemeraljob.validation import errors_of, stored_errors
-from pykruise.kube.crds import Column, Version
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.crds import Column, Version
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.amounts import Amount
-from pykruise.pods.views import PodView
-from pykruise.pods.workload_admission import Reviews as SpecReviews
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.admission import Reviews as SpecReviews
+from pykruise.pods.workload.amounts import Amount
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE

@@ -17,8 +17,7 @@ from pykruise.kube.documents import Document
 from pykruise.plans.phases import MOST_AT_ONCE, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.ephemeral import JOB_ENV, EphemeralState, EphemeralView
-from pykruise.pods.fan_out import (
+from pykruise.pods.jobs.fan_out import (
     HELD,
     Decision,
     Finish,
@@ -30,7 +29,8 @@ from pykruise.pods.fan_out import (
     waiting_for,
 )
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.ephemeral import JOB_ENV, EphemeralState, EphemeralView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

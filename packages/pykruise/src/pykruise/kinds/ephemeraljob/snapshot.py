@@ -10,12 +10,12 @@ from typing import Any, Final, TypeGuard
 from pykruise.kinds.ephemeraljob.types import EPHEMERAL_JOBS, EphemeralJobSpec, EphemeralJobStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.selectors import NOTHING, Selector
+from pykruise.kube.values.selectors import NOTHING, Selector
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
-from pykruise.pods.open_parts import Parts
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader
+from pykruise.pods.template.typed_parts import Parts
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.views import Projector, WorkloadView, selector_of, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 

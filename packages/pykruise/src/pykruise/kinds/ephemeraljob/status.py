@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.ephemeraljob.types import EphemeralJobStatus
-from pykruise.kube.api import JobCondition
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.types import JobCondition
 
 __all__ = ["Tally", "document_of", "status_of"]
 

@@ -7,9 +7,9 @@ Ephemeral containers stay documents.
 
 from typing import Annotated, Any, Final
 
-from pykruise.kube.api import ApiObject, Int32, Int64, JobCondition, Selector, Status, Time, Typed
-from pykruise.kube.crds import schema
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.types import ApiObject, Int32, Int64, JobCondition, Selector, Status, Time, Typed
 
 __all__ = [
     "EPHEMERAL_JOBS",

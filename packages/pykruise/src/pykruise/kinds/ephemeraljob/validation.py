@@ -11,11 +11,11 @@ from typing import Any, Final
 from pykruise.kinds.ephemeraljob.types import EphemeralJobSpec
 from pykruise.kube.documents import get_path, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import duplicate, forbidden, invalid, required
-from pykruise.kube.field_rules import check_not_negative
-from pykruise.kube.pod_rules import check_ephemeral_container
+from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, required
+from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.kube.pod_rules.pods import check_ephemeral_container
 from pykruise.plans.stored_values import as_document
-from pykruise.pods.template_validation import amount_errors
+from pykruise.pods.template.validation import amount_errors
 
 __all__ = ["errors_of", "stored_errors"]
 

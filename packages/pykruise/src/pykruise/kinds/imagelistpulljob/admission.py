@@ -13,7 +13,7 @@ from pykruise.kinds.imagelistpulljob.snapshot import read_spec
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJobSpec
 from pykruise.kinds.imagelistpulljob.validation import errors_of
 from pykruise.kube.admission import Reviewer
-from pykruise.pods.workload_admission import Reviews
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["mutate_imagelistpulljob", "validate_imagelistpulljob"]
 

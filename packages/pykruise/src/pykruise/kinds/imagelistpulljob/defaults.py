@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykruise.kube.documents import Document
-from pykruise.pods.pull_rules import with_pull_defaults
+from pykruise.pods.images.pull_rules import with_pull_defaults
 
 __all__ = ["with_defaults"]
 

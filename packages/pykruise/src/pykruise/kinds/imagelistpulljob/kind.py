@@ -12,19 +12,19 @@ from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob, state_of
 from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, snapshot
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJob
 from pykruise.kinds.imagelistpulljob.validation import stored_errors
-from pykruise.kube.conversion import Conversion
-from pykruise.kube.crds import Column
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.conversion import Conversion
+from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import PULL_JOB_VIEWS
-from pykruise.pods.amounts import Amount
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
-from pykruise.pods.node_image_api import NODE_IMAGES
+from pykruise.pods.images.node_image_api import NODE_IMAGES
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
 from pykruise.pods.settings import NoSettings
+from pykruise.pods.workload.amounts import Amount
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, is_controller, itself

@@ -23,13 +23,13 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods import keys
-from pykruise.pods.amounts import limit_is_zero
-from pykruise.pods.fan_out import Decision, Policy, Run, State, Target, fan_out
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
-from pykruise.pods.node_images import instant_of
-from pykruise.pods.pull_rules import parallelism_of
+from pykruise.pods.images.node_images import instant_of
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
+from pykruise.pods.images.pull_rules import parallelism_of
+from pykruise.pods.jobs.fan_out import Decision, Policy, Run, State, Target, fan_out
 from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
+from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

@@ -16,15 +16,15 @@ from pykruise.kinds.imagelistpulljob.types import (
 )
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, canonical
-from pykruise.kube.hashing import fnv32a, hash_text
+from pykruise.kube.values.hashing import fnv32a, hash_text
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import PULL_JOB_VIEWS
-from pykruise.pods.image_api import PullSpec
-from pykruise.pods.image_pull_jobs import PullJobView, pull_problem
-from pykruise.pods.names import IdSource
-from pykruise.pods.pull_rules import with_pull_defaults
+from pykruise.pods.images.api import PullSpec
+from pykruise.pods.images.pull_jobs import PullJobView, pull_problem
+from pykruise.pods.images.pull_rules import with_pull_defaults
 from pykruise.pods.settings import NoSettings
-from pykruise.pods.workloads import Projector, WorkloadView, spec_reader
+from pykruise.pods.view.names import IdSource
+from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 

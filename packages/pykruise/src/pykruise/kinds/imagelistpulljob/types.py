@@ -5,9 +5,9 @@ JSON of the API server ──▶ ImageListPullJob ──▶ snapshot, plan; and 
 
 from typing import Final
 
-from pykruise.kube.api import ApiObject, Count, Int32, Status, Time, Typed
 from pykruise.kube.resources import Resource
-from pykruise.pods.image_api import PullSpec
+from pykruise.kube.schemas.types import ApiObject, Count, Int32, Status, Time, Typed
+from pykruise.pods.images.api import PullSpec
 
 __all__ = [
     "IMAGE_LIST_PULL_JOBS",

@@ -12,10 +12,10 @@ from typing import Any, Final
 from pykruise.kinds.imagelistpulljob.types import ImageListPullJobSpec
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import duplicate, required, too_many
+from pykruise.kube.pod_rules.field_errors import duplicate, required, too_many
 from pykruise.plans.stored_values import as_document
-from pykruise.pods.pull_rules import image_errors, pull_errors
-from pykruise.pods.workload_validation import metadata_errors
+from pykruise.pods.images.pull_rules import image_errors, pull_errors
+from pykruise.pods.workload.validation import metadata_errors
 
 __all__ = ["MOST_IMAGES", "errors_of", "stored_errors"]
 

@@ -13,9 +13,9 @@ from pykruise.kinds.imagepulljob.defaults import with_defaults
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kinds.imagepulljob.validation import errors_of
 from pykruise.kube.admission import Reviewer
-from pykruise.kube.typed_documents import read
-from pykruise.pods.image_api import ImagePullJobSpec
-from pykruise.pods.workload_admission import Reviews
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.pods.images.api import ImagePullJobSpec
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["mutate_imagepulljob", "validate_imagepulljob"]
 

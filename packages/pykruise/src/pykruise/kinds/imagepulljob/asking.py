@@ -14,16 +14,22 @@ from zlib import crc32
 import msgspec
 
 from pykruise.kinds.imagepulljob.snapshot import Readable
-from pykruise.kube.api import ObjectReference
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.image_references import ImageName
 from pykruise.kube.patches.merge import diff_merge
-from pykruise.pods.image_api import ImagePullJobSpec, SandboxConfig
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
-from pykruise.pods.node_image_api import NODE_IMAGES, ImageSpec, SecretReference, TagPullPolicy, TagSpec
-from pykruise.pods.node_images import NodeImageView
-from pykruise.pods.pull_rules import BACKOFF_LIMIT, TIMEOUT_S
+from pykruise.kube.schemas.types import ObjectReference
+from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.api import ImagePullJobSpec, SandboxConfig
+from pykruise.pods.images.node_image_api import (
+    NODE_IMAGES,
+    ImageSpec,
+    SecretReference,
+    TagPullPolicy,
+    TagSpec,
+)
+from pykruise.pods.images.node_images import NodeImageView
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
+from pykruise.pods.images.pull_rules import BACKOFF_LIMIT, TIMEOUT_S
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Step
 

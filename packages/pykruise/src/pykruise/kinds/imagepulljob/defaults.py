@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.pods.pull_rules import with_pull_defaults
+from pykruise.pods.images.pull_rules import with_pull_defaults
 
 __all__ = ["FINALIZER", "with_defaults"]
 

@@ -13,16 +13,16 @@ from pykruise.kinds.imagepulljob.snapshot import Settings, snapshot
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS, ImagePullJob
 from pykruise.kinds.imagepulljob.validation import stored_errors
 from pykruise.kinds.imagepulljob.wakes import wakes
-from pykruise.kube.conversion import Conversion
-from pykruise.kube.crds import Column, Version
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES, SECRETS
+from pykruise.kube.schemas.conversion import Conversion
+from pykruise.kube.schemas.crds import Column, Version
 from pykruise.plans.kind import AGE, Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, SECRET_VIEWS
-from pykruise.pods.amounts import Amount
-from pykruise.pods.node_image_api import NODE_IMAGES
+from pykruise.pods.images.node_image_api import NODE_IMAGES
+from pykruise.pods.workload.amounts import Amount
 from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]

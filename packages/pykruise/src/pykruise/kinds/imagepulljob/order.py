@@ -2,7 +2,7 @@
 
 workload (as stored) + pods ──▶ in_update_order() ──▶ pods
 
-Pure. The orders themselves are those of pods/ordering.py, as the workloads use them; what they decide by beside them
+Pure. The orders themselves are those of ordering.py, as the workloads use them; what they decide by beside them
 (who can be updated at all, partitions) is not asked.
 """
 
@@ -11,11 +11,11 @@ from typing import Final
 
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
-from pykruise.kube.typed_documents import read
+from pykruise.kube.schemas.typed_documents import read
 from pykruise.pods.api import PriorityStrategy
-from pykruise.pods.ordering import Term, by_priority, scatter, update_order
-from pykruise.pods.ordinals import split_name
-from pykruise.pods.views import ControllerView, PodView
+from pykruise.pods.lifecycle.ordering import Term, by_priority, scatter, update_order
+from pykruise.pods.view.pod_view import ControllerView, PodView
+from pykruise.pods.workload.ordinals import split_name
 
 __all__ = ["WORKLOADS", "in_update_order", "strategy_of"]
 

@@ -16,17 +16,17 @@ from pykruise.kinds.imagepulljob.snapshot import Readable, Snapshot, is_readable
 from pykruise.kinds.imagepulljob.status import finished, status_now
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kube.documents import Document
-from pykruise.kube.image_references import ImageName
+from pykruise.kube.values.image_references import ImageName
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.amounts import limit_is_zero
-from pykruise.pods.fan_out import Decision, Hold, Policy, Run, State, Target, fan_out
-from pykruise.pods.image_api import ImagePullJobSpec, ImagePullJobStatus
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, PullJobView
-from pykruise.pods.node_images import NodeImageView, instant_of
-from pykruise.pods.pull_rules import parallelism_of
+from pykruise.pods.images.api import ImagePullJobSpec, ImagePullJobStatus
+from pykruise.pods.images.node_images import NodeImageView, instant_of
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, PullJobView
+from pykruise.pods.images.pull_rules import parallelism_of
+from pykruise.pods.jobs.fan_out import Decision, Hold, Policy, Run, State, Target, fan_out
 from pykruise.pods.reasons import Code
+from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

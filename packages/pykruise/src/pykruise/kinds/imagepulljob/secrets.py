@@ -21,9 +21,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import SECRETS
 from pykruise.plans.views import SECRET_VIEWS
-from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.node_image_api import SecretReference
-from pykruise.pods.secrets import CopyView, content_of
+from pykruise.pods.images.node_image_api import SecretReference
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.view.secrets import CopyView, content_of
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Step
 from pykruise.runtime.read import Mirrors, Read

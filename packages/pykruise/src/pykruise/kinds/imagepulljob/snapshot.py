@@ -22,13 +22,13 @@ from pykruise.kube.ids import Key
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.image_api import ImageNodeSelector, ImagePullJobSpec
-from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
-from pykruise.pods.node_images import NodeImageView
-from pykruise.pods.secrets import CopyView
+from pykruise.pods.images.api import ImageNodeSelector, ImagePullJobSpec
+from pykruise.pods.images.node_images import NodeImageView
+from pykruise.pods.images.pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.settings import FromFlag, FromManager
-from pykruise.pods.views import PodView
-from pykruise.runtime.named import look_up
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.secrets import CopyView
+from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
 __all__ = [

@@ -12,8 +12,8 @@ import msgspec
 
 from pykruise.kinds.imagepulljob.snapshot import Snapshot
 from pykruise.kube.clock import format_time
-from pykruise.pods.fan_out import Counts, Decision, Finish, State, Target
-from pykruise.pods.image_api import ImagePullJobStatus
+from pykruise.pods.images.api import ImagePullJobStatus
+from pykruise.pods.jobs.fan_out import Counts, Decision, Finish, State, Target
 
 __all__ = ["EXCEEDED", "finished", "status_now"]
 

@@ -9,10 +9,10 @@ one says nothing. Without an entry of the job's it has still to be asked.
 from collections.abc import Sequence
 
 from pykruise.kinds.imagepulljob.snapshot import Snapshot
-from pykruise.kube.image_references import ImageName
-from pykruise.pods.fan_out import State, Target
-from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.node_images import FAILED, SUCCEEDED, NodeImageView
+from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.node_images import FAILED, SUCCEEDED, NodeImageView
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.jobs.fan_out import State, Target
 
 __all__ = ["state_of", "targets_of"]
 

@@ -3,9 +3,9 @@
 JSON of the API server ──▶ ImagePullJob ──▶ snapshot, plan; and by the same types ──▶ crd.py (its schema)
 """
 
-from pykruise.kube.api import ApiObject
-from pykruise.pods.image_api import ImagePullJobSpec, ImagePullJobStatus
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.kube.schemas.types import ApiObject
+from pykruise.pods.images.api import ImagePullJobSpec, ImagePullJobStatus
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 
 __all__ = ["IMAGE_PULL_JOBS", "ImagePullJob", "ImagePullJobSpec", "ImagePullJobStatus"]
 

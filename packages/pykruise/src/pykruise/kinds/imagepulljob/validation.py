@@ -10,11 +10,11 @@ from typing import Any
 
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import forbidden
+from pykruise.kube.pod_rules.field_errors import forbidden
 from pykruise.plans.stored_values import as_document
-from pykruise.pods.image_api import ImagePullJobSpec
-from pykruise.pods.pull_rules import image_errors, pull_errors
-from pykruise.pods.workload_validation import metadata_errors
+from pykruise.pods.images.api import ImagePullJobSpec
+from pykruise.pods.images.pull_rules import image_errors, pull_errors
+from pykruise.pods.workload.validation import metadata_errors
 
 __all__ = ["errors_of", "stored_errors"]
 

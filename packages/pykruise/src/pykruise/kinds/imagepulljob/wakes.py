@@ -9,8 +9,8 @@ Pure, but for what `around` shows. One node's news about one image wakes the job
 from collections.abc import Iterable, Iterator, Sequence
 
 from pykruise.kinds.imagepulljob.snapshot import Settings
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
 from pykruise.plans.views import (
     ACTIVE_JOBS,
     BY_IMAGE,
@@ -21,10 +21,10 @@ from pykruise.plans.views import (
     PULL_JOB_VIEWS,
     SECRET_VIEWS,
 )
-from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.node_images import EVERY_TAG, NodeImageView, changed_tags
-from pykruise.pods.secrets import CopyView
-from pykruise.pods.views import PodView
+from pykruise.pods.images.node_images import EVERY_TAG, NodeImageView, changed_tags
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.secrets import CopyView
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 

@@ -15,9 +15,9 @@ from pykruise.kube.rbac import on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.launch_order import barrier_name
+from pykruise.pods.lifecycle.launch_order import barrier_name
 from pykruise.pods.settings import NoSettings
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.read import Read
 from pykruise.runtime.wakes import itself

@@ -17,10 +17,10 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS
 from pykruise.plans.phases import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.launch_order import COMPLETED_ANNOTATION, barrier_key, barrier_name
-from pykruise.pods.owners import pod_reference
+from pykruise.pods.lifecycle.launch_order import COMPLETED_ANNOTATION, barrier_key, barrier_name
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.owners import pod_reference
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

@@ -13,9 +13,9 @@ from pykruise.kinds.nodeimage.defaults import with_defaults
 from pykruise.kinds.nodeimage.validation import errors_of
 from pykruise.kube.admission import Reviewer
 from pykruise.kube.clock import Clock
-from pykruise.kube.typed_documents import read
-from pykruise.pods.node_image_api import NODE_IMAGES, NodeImageSpec
-from pykruise.pods.workload_admission import Reviews
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.pods.images.node_image_api import NODE_IMAGES, NodeImageSpec
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["mutating", "validate_nodeimage"]
 

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from pykruise.kinds.nodeimage.snapshot import Snapshot
-from pykruise.kube.api import ObjectReference
 from pykruise.kube.ids import Key
-from pykruise.kube.image_references import ImageName
-from pykruise.pods.image_pull_jobs import is_pull_job
-from pykruise.pods.node_image_api import ImageSpec, SecretReference, TagSpec
-from pykruise.pods.node_images import instant_of, is_over
+from pykruise.kube.schemas.types import ObjectReference
+from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.node_image_api import ImageSpec, SecretReference, TagSpec
+from pykruise.pods.images.node_images import instant_of, is_over
+from pykruise.pods.images.pull_jobs import is_pull_job
 
 __all__ = ["Kept", "kept_images"]
 

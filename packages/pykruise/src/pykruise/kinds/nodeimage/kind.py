@@ -14,14 +14,14 @@ from pykruise.kinds.nodeimage.types import NODE_IMAGES, NodeImage
 from pykruise.kinds.nodeimage.v1alpha1 import NodeImageV1Alpha1
 from pykruise.kinds.nodeimage.validation import stored_errors
 from pykruise.kinds.nodeimage.wakes import wakes
-from pykruise.kube.crds import Column
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NODES
+from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]

@@ -14,18 +14,18 @@ import msgspec
 from pykruise.kinds.nodeimage.entries import Kept, kept_images
 from pykruise.kinds.nodeimage.snapshot import Snapshot
 from pykruise.kinds.nodeimage.status import Silent, status_after
-from pykruise.kube.api import ObjectReference
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
+from pykruise.kube.schemas.types import ObjectReference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS, is_pull_job
-from pykruise.pods.node_images import FAILED, NODE_IMAGES, NodeImageView, is_over
-from pykruise.pods.nodes import NodeView
+from pykruise.pods.images.node_images import FAILED, NODE_IMAGES, NodeImageView, is_over
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS, is_pull_job
 from pykruise.pods.reasons import Code
+from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.actions import Create, delete_object, patch_object
-from pykruise.runtime.named import BEHIND_S
+from pykruise.runtime.named_objects import BEHIND_S
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch

@@ -18,11 +18,11 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import SECRETS
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.image_pull_jobs import PullJobView, is_pull_job
-from pykruise.pods.node_images import NodeImageView
-from pykruise.pods.nodes import NodeView
+from pykruise.pods.images.node_images import NodeImageView
+from pykruise.pods.images.pull_jobs import PullJobView, is_pull_job
 from pykruise.pods.settings import FromFlag, FromManager, OnGate
-from pykruise.runtime.named import look_up
+from pykruise.pods.view.nodes import NodeView
+from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
 __all__ = ["Settings", "Snapshot", "absent", "snapshot"]

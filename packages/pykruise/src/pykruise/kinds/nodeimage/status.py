@@ -13,9 +13,9 @@ import msgspec
 from pykruise.kinds.nodeimage.snapshot import Snapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.image_references import ImageName
-from pykruise.pods.node_image_api import TagSpec, TagStatus
-from pykruise.pods.node_images import FAILED, PULLING, SUCCEEDED, WAITING, instant_of
+from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.node_image_api import TagSpec, TagStatus
+from pykruise.pods.images.node_images import FAILED, PULLING, SUCCEEDED, WAITING, instant_of
 
 __all__ = ["RESPONSE_S", "Silent", "StatusAfter", "status_after"]
 

@@ -1,10 +1,10 @@
-"""The NodeImage kind in its hub version, v1beta1. Its parts are shared: pods/node_image_api.py.
+"""The NodeImage kind in its hub version, v1beta1. Its parts are shared: pods/images/node_image_api.py.
 
-JSON of the API server ──▶ NodeImage ──▶ its schema; decisions see pods/node_images.py
+JSON of the API server ──▶ NodeImage ──▶ its schema; decisions see pods/images/node_images.py
 """
 
-from pykruise.kube.api import ApiObject
-from pykruise.pods.node_image_api import NODE_IMAGES, NodeImageSpec, NodeImageStatus
+from pykruise.kube.schemas.types import ApiObject
+from pykruise.pods.images.node_image_api import NODE_IMAGES, NodeImageSpec, NodeImageStatus
 
 __all__ = ["NODE_IMAGES", "NodeImage", "NodeImageSpec", "NodeImageStatus"]
 

@@ -3,8 +3,13 @@
 types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are read and written in the hub version only.
 """
 
-from pykruise.kube.api import ApiObject, Typed
-from pykruise.pods.node_image_api import NODE_IMAGES, CommonImageSpec, LegacySecretReference, NodeImageStatus
+from pykruise.kube.schemas.types import ApiObject, Typed
+from pykruise.pods.images.node_image_api import (
+    NODE_IMAGES,
+    CommonImageSpec,
+    LegacySecretReference,
+    NodeImageStatus,
+)
 
 __all__ = ["NodeImageV1Alpha1"]
 

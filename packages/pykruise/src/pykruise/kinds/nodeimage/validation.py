@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import duplicate, invalid, required, too_many
-from pykruise.pods.node_image_api import ImageSpec, NodeImageSpec, TagSpec
-from pykruise.pods.node_images import NodeImageView
+from pykruise.kube.pod_rules.field_errors import duplicate, invalid, required, too_many
+from pykruise.pods.images.node_image_api import ImageSpec, NodeImageSpec, TagSpec
+from pykruise.pods.images.node_images import NodeImageView
 
 __all__ = ["MOST_IMAGES", "errors_of", "stored_errors"]
 

@@ -9,11 +9,11 @@ Pure, but for what `around` shows. A heartbeat enqueues nothing.
 from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.nodeimage.snapshot import Settings
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
 from pykruise.plans.views import BY_PULL_JOB, NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
-from pykruise.pods.image_pull_jobs import PullJobView
-from pykruise.pods.nodes import NodeView
+from pykruise.pods.images.pull_jobs import PullJobView
+from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 

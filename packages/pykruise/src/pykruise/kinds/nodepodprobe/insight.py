@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.plans.insight import Insight
-from pykruise.pods.probes import FAILED, SUCCEEDED, UNKNOWN
+from pykruise.pods.probes.views import FAILED, SUCCEEDED, UNKNOWN
 
 __all__ = ["INSIGHT"]
 

@@ -8,12 +8,12 @@ from pykruise.kinds.nodepodprobe.plan import plan_node_probes
 from pykruise.kinds.nodepodprobe.snapshot import Settings, absent, snapshot
 from pykruise.kinds.nodepodprobe.types import NODE_POD_PROBES, NodePodProbe
 from pykruise.kinds.nodepodprobe.wakes import wakes
-from pykruise.kube.crds import Version
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.schemas.crds import Version
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.pods.probe_api import POD_PROBE_MARKERS
+from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]

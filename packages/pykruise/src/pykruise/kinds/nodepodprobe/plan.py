@@ -18,9 +18,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.probe_api import PodProbe, PodProbeStatus
-from pykruise.pods.probe_marks import Conflict, Marks, Outcome, conditions_after, marks_of, metadata_patch
-from pykruise.pods.probes import (
+from pykruise.pods.probes.api import PodProbe, PodProbeStatus
+from pykruise.pods.probes.marks import Conflict, Marks, Outcome, conditions_after, marks_of, metadata_patch
+from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
     NodeProbesView,
@@ -28,9 +28,9 @@ from pykruise.pods.probes import (
     split_name,
 )
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Action, Create, delete_object, patch_object
-from pykruise.runtime.named import BEHIND_S
+from pykruise.runtime.named_objects import BEHIND_S
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 

@@ -13,18 +13,18 @@ from typing import Annotated, Final
 
 import msgspec
 
-from pykruise.kube.answers import metadata_of
+from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.clock import Instant
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES
 from pykruise.plans.pod_annotations import annotations_of
 from pykruise.plans.views import MARKER_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.probes import MarkerView, NodeProbesView, marker_keys, split_name
+from pykruise.pods.probes.views import MarkerView, NodeProbesView, marker_keys, split_name
 from pykruise.pods.settings import FromManager
-from pykruise.pods.views import PodView
-from pykruise.runtime.named import look_up
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
 __all__ = ["Settings", "Snapshot", "absent", "gets_one", "snapshot"]

@@ -1,10 +1,10 @@
-"""The NodePodProbe kind, v1alpha1 (its only version). Its parts are shared: pods/probe_api.py.
+"""The NodePodProbe kind, v1alpha1 (its only version). Its parts are shared: pods/probes/api.py.
 
-JSON of the API server ──▶ NodePodProbe ──▶ its schema; decisions see pods/probes.py
+JSON of the API server ──▶ NodePodProbe ──▶ its schema; decisions see pods/probes/views.py
 """
 
-from pykruise.kube.api import ApiObject
-from pykruise.pods.probe_api import NODE_POD_PROBES, NodePodProbeSpec, NodePodProbeStatus
+from pykruise.kube.schemas.types import ApiObject
+from pykruise.pods.probes.api import NODE_POD_PROBES, NodePodProbeSpec, NodePodProbeStatus
 
 __all__ = ["NODE_POD_PROBES", "NodePodProbe"]
 

@@ -9,12 +9,12 @@ Pure, but for what `around` shows. A heartbeat enqueues nothing.
 from collections.abc import Iterator, Sequence
 
 from pykruise.kinds.nodepodprobe.snapshot import Settings, gets_one
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
 from pykruise.plans.views import BY_MARKER, MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.probes import MarkerView
-from pykruise.pods.views import PodView
+from pykruise.pods.probes.views import MarkerView
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 

@@ -17,10 +17,10 @@ from pykruise.kinds.persistentpodstate.view import read_spec
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.field_errors import bad_request, refusal
-from pykruise.kube.group_kinds import group_kind
-from pykruise.pods.white_list import WhiteListError
-from pykruise.pods.workload_admission import name_of
+from pykruise.kube.pod_rules.field_errors import bad_request, refusal
+from pykruise.kube.values.group_kinds import group_kind
+from pykruise.pods.workload.admission import name_of
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 __all__ = ["validating"]
 

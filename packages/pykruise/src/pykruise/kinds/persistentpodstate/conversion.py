@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
-from pykruise.kube.conversion import Conversion, each, rename, section
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import Conversion, each, rename, section
 
 __all__ = ["CONVERSION"]
 

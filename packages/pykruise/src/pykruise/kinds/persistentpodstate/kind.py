@@ -27,9 +27,9 @@ from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, read_white_list
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KINDS, read_white_list
 from pykruise.runtime.control import Control
-from pykruise.runtime.further import FurtherReads
+from pykruise.runtime.named_kinds import FurtherReads
 
 __all__ = ["KIND"]
 

@@ -17,8 +17,8 @@ from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
 from pykruise.kube.documents import Document, same
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.owners import owner_reference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.reasons import Code

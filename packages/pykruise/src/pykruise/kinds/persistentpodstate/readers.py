@@ -20,13 +20,13 @@ from pykruise.kinds.persistentpodstate.view import (
     WorkloadView,
     workload_of,
 )
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS
+from pykruise.kube.values.group_kinds import GroupKind, group_kind
 from pykruise.plans.targets import WhiteListReader, WorkloadReader
-from pykruise.pods.white_list import CONFIGURATION, STATEFUL_KINDS, WhiteList
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KINDS, WhiteList
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = ["RIGHTS", "CachedStates", "KindReader", "LiveStates", "StateReader"]

@@ -31,8 +31,8 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, NodeView
 from pykruise.pods.settings import FromManager, OnGate
-from pykruise.pods.views import PodView
-from pykruise.pods.white_list import WhiteListError
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 from pykruise.runtime.read import Read
 
 __all__ = [

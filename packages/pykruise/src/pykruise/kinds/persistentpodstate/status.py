@@ -15,8 +15,8 @@ from pykruise.kinds.persistentpodstate.types import PodState
 from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
 from pykruise.kube.documents import Document
 from pykruise.plans.views import NodeView
-from pykruise.pods.ordinals import is_wanted
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.ordinals import is_wanted
 
 __all__ = ["MOST_RECORDED", "document_of", "fitting_records", "kept", "ordinal_of", "recorded"]
 

@@ -5,9 +5,9 @@ JSON of the API server ──▶ PersistentPodState ──▶ injection, control
 
 from typing import Annotated, Final
 
-from pykruise.kube.api import ApiObject, Int64, Status, TargetReference, Typed
-from pykruise.kube.crds import integer, schema
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import integer, schema
+from pykruise.kube.schemas.types import ApiObject, Int64, Status, TargetReference, Typed
 
 __all__ = [
     "PERSISTENT_POD_STATES",

@@ -8,7 +8,7 @@ from pykruise.kinds.persistentpodstate.types import (
     CommonSpec,
     PersistentPodStateStatus,
 )
-from pykruise.kube.api import ApiObject, Int32, Typed
+from pykruise.kube.schemas.types import ApiObject, Int32, Typed
 
 __all__ = ["PersistentPodStateV1Alpha1"]
 

@@ -12,10 +12,10 @@ from typing import Final
 from pykruise.kinds.persistentpodstate.types import PersistentPodStateSpec
 from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import forbidden, invalid, not_supported, without_stored
-from pykruise.kube.field_rules import check_segment
-from pykruise.kube.group_kinds import group_kind
-from pykruise.kube.validation_rules import is_qualified_name, is_valid_label_key
+from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_supported, without_stored
+from pykruise.kube.pod_rules.field_rules import check_segment
+from pykruise.kube.pod_rules.names import is_qualified_name, is_valid_label_key
+from pykruise.kube.values.group_kinds import group_kind
 
 __all__ = ["POLICIES", "errors_of", "stored_errors"]
 

@@ -14,12 +14,12 @@ import msgspec
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodStateSpec, PodState
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.group_kinds import GroupKind, group_kind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import STATEFUL_SETS, Resource
-from pykruise.kube.typed_documents import read
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.kube.values.group_kinds import GroupKind, group_kind
 from pykruise.plans.targets import STATEFUL_SETS_OF_KRUISE
-from pykruise.pods.ordinals import Reserved, reserved_of
+from pykruise.pods.workload.ordinals import Reserved, reserved_of
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = [

@@ -17,13 +17,13 @@ from pykruise.kinds.persistentpodstate.view import (
     WorkloadView,
     chosen,
 )
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.keys import INJECTED_STATE_ANNOTATION
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.views import PodView
+from pykruise.pods.view.keys import INJECTED_STATE_ANNOTATION
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Wake, itself, with_each_owner

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from pykruise.kube.ids import Key
-from pykruise.pods.probe_api import ContainerProbe, NamedProbe, PodProbe
-from pykruise.pods.probes import NodeProbesView, name_of_probe, split_name
-from pykruise.pods.views import PodView
+from pykruise.pods.probes.api import ContainerProbe, NamedProbe, PodProbe
+from pykruise.pods.probes.views import NodeProbesView, name_of_probe, split_name
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = ["Wanted", "entries_after", "wanted_probes"]
 

@@ -13,8 +13,8 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document, annotations_of, labels_of
-from pykruise.pods.probe_api import ContainerProbe
-from pykruise.pods.probes import MarkerView
+from pykruise.pods.probes.api import ContainerProbe
+from pykruise.pods.probes.views import MarkerView
 
 __all__ = ["MARKERS_ANNOTATION", "PROBES_ANNOTATION", "inject"]
 

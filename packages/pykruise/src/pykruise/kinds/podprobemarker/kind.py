@@ -11,17 +11,17 @@ from pykruise.kinds.podprobemarker.snapshot import Settings, snapshot
 from pykruise.kinds.podprobemarker.types import POD_PROBE_MARKERS, PodProbeMarker
 from pykruise.kinds.podprobemarker.validation import errors_of, stored_errors
 from pykruise.kinds.podprobemarker.wakes import wakes
-from pykruise.kube.crds import Version
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NODES, PODS
+from pykruise.kube.schemas.crds import Version
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.pods.open_parts import LABEL_SELECTOR
-from pykruise.pods.probe_api import NODE_POD_PROBES, PodProbeMarkerSpec
-from pykruise.pods.probes import read_marker_spec
-from pykruise.pods.workload_admission import Reviews as SpecReviews
+from pykruise.pods.probes.api import NODE_POD_PROBES, PodProbeMarkerSpec
+from pykruise.pods.probes.views import read_marker_spec
+from pykruise.pods.template.typed_parts import LABEL_SELECTOR
+from pykruise.pods.workload.admission import Reviews as SpecReviews
 from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]

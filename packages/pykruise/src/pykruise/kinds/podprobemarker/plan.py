@@ -18,9 +18,9 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.probe_api import MarkerPolicy
-from pykruise.pods.probe_marks import marks_of, metadata_patch
-from pykruise.pods.probes import (
+from pykruise.pods.probes.api import MarkerPolicy
+from pykruise.pods.probes.marks import marks_of, metadata_patch
+from pykruise.pods.probes.views import (
     FAILED,
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -30,7 +30,7 @@ from pykruise.pods.probes import (
     NodeProbesView,
 )
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

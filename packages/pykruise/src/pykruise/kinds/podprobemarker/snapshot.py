@@ -15,10 +15,10 @@ from pykruise.plans.pod_annotations import annotations_of
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BY_MARKER, NODE_PROBES_VIEWS, NODE_VIEWS
-from pykruise.pods.probe_api import PodProbeMarkerSpec
-from pykruise.pods.probes import MarkerView, NodeProbesView
+from pykruise.pods.probes.api import PodProbeMarkerSpec
+from pykruise.pods.probes.views import MarkerView, NodeProbesView
 from pykruise.pods.settings import OnGate
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Read
 
 __all__ = [

@@ -1,10 +1,10 @@
-"""The PodProbeMarker kind, v1alpha1 (its only version). Its parts are shared: pods/probe_api.py.
+"""The PodProbeMarker kind, v1alpha1 (its only version). Its parts are shared: pods/probes/api.py.
 
-JSON of the API server ──▶ PodProbeMarker ──▶ its schema; decisions see pods/probes.py
+JSON of the API server ──▶ PodProbeMarker ──▶ its schema; decisions see pods/probes/views.py
 """
 
-from pykruise.kube.api import ApiObject
-from pykruise.pods.probe_api import POD_PROBE_MARKERS, PodProbeMarkerSpec, PodProbeMarkerStatus
+from pykruise.kube.schemas.types import ApiObject
+from pykruise.pods.probes.api import POD_PROBE_MARKERS, PodProbeMarkerSpec, PodProbeMarkerStatus
 
 __all__ = ["POD_PROBE_MARKERS", "PodProbeMarker"]
 

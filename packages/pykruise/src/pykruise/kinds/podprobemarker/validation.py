@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pykruise.kube.api import ExecAction, GrpcAction, HttpGetAction, Probe, TcpSocketAction
 from pykruise.kube.documents import get_path, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
-from pykruise.kube.field_rules import (
+from pykruise.kube.http.heads import flaw_of_value
+from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_rules import (
     check_annotations,
     check_labels,
     check_not_negative,
@@ -23,10 +23,10 @@ from pykruise.kube.field_rules import (
     check_qualified_name,
     check_selector,
 )
-from pykruise.kube.http_heads import flaw_of_value
+from pykruise.kube.schemas.types import ExecAction, GrpcAction, HttpGetAction, Probe, TcpSocketAction
 from pykruise.plans.stored_values import as_document
-from pykruise.pods.probe_api import ContainerProbe, MarkerPolicy, PodProbeMarkerSpec
-from pykruise.pods.probes import FAILED, RESERVED_TYPES, SUCCEEDED
+from pykruise.pods.probes.api import ContainerProbe, MarkerPolicy, PodProbeMarkerSpec
+from pykruise.pods.probes.views import FAILED, RESERVED_TYPES, SUCCEEDED
 
 __all__ = ["errors_of", "stored_errors"]
 

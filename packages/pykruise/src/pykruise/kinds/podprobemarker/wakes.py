@@ -9,13 +9,13 @@ Pure, but for what `around` shows. Other news of pods and heartbeats of nodes en
 from collections.abc import Collection, Iterator, Sequence
 
 from pykruise.kinds.podprobemarker.snapshot import Settings, is_probed
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
 from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
-from pykruise.pods.nodes import NodeView
-from pykruise.pods.probe_api import PodProbe
-from pykruise.pods.probes import MarkerView, NodeProbesView, split_name
-from pykruise.pods.views import PodView
+from pykruise.pods.probes.api import PodProbe
+from pykruise.pods.probes.views import MarkerView, NodeProbesView, split_name
+from pykruise.pods.view.nodes import NodeView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, itself

@@ -8,7 +8,7 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.settings import NoSettings
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.read import Read
 from pykruise.runtime.wakes import itself

@@ -14,9 +14,9 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.plans.phases import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
-from pykruise.pods.readiness import missing_conditions
-from pykruise.pods.views import PodView
+from pykruise.pods.lifecycle.readiness import missing_conditions
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Plan, Stage, Step
 
 __all__ = ["SELF_SERVING", "Snapshot", "lacks_condition", "plan_readiness"]

@@ -14,12 +14,12 @@ from pykruise.kinds.podunavailablebudget.validation import errors_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.field_errors import internal_error
-from pykruise.pods.budgets import BudgetView
-from pykruise.pods.open_parts import LABEL_SELECTOR
-from pykruise.pods.workload_admission import Reviews, name_of
-from pykruise.pods.workload_validation import metadata_errors
-from pykruise.pods.workloads import spec_reader
+from pykruise.kube.pod_rules.field_errors import internal_error
+from pykruise.pods.template.typed_parts import LABEL_SELECTOR
+from pykruise.pods.workload.admission import Reviews, name_of
+from pykruise.pods.workload.budgets import BudgetView
+from pykruise.pods.workload.validation import metadata_errors
+from pykruise.pods.workload.views import spec_reader
 
 __all__ = ["validating"]
 

@@ -15,7 +15,7 @@ from pykruise.kinds.podunavailablebudget.types import OPERATIONS
 from pykruise.kube.admission import AdmissionRequest, SpokeRules
 from pykruise.kube.documents import annotations_of
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid
+from pykruise.kube.pod_rules.field_errors import invalid
 
 __all__ = ["SPOKE_RULES"]
 

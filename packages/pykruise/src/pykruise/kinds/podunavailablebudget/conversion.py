@@ -9,9 +9,9 @@ import re
 from typing import Final
 
 from pykruise.kinds.podunavailablebudget.types import OPERATIONS, POD_UNAVAILABLE_BUDGETS
-from pykruise.kube.conversion import Conversion, annotate, drop, section
 from pykruise.kube.documents import Document
-from pykruise.pods.keys import PROTECT_OPERATIONS_ANNOTATION, PROTECT_TOTAL_REPLICAS_ANNOTATION
+from pykruise.kube.schemas.conversion import Conversion, annotate, drop, section
+from pykruise.pods.view.keys import PROTECT_OPERATIONS_ANNOTATION, PROTECT_TOTAL_REPLICAS_ANNOTATION
 
 __all__ = ["CONVERSION", "PROTECT_OPERATIONS", "PROTECT_TOTAL_REPLICAS", "operations_of", "total_of"]
 

@@ -14,17 +14,17 @@ from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, P
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
 from pykruise.kinds.podunavailablebudget.validation import stored_errors
 from pykruise.kinds.podunavailablebudget.wakes import wakes
-from pykruise.kube.crds import Column
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, POD_DISRUPTION_BUDGETS, PODS
+from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.targets import TARGET_RESOURCES
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
-from pykruise.pods.amounts import Amount
-from pykruise.pods.white_list import CONFIGURATION
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION
+from pykruise.pods.workload.amounts import Amount
 from pykruise.runtime.control import Control
 
 __all__ = ["COMPONENT", "KIND"]

@@ -7,8 +7,8 @@ Pure.
 
 from collections.abc import Iterable, Mapping
 
-from pykruise.kube.group_kinds import GroupKind
-from pykruise.pods.budgets import BudgetView
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.pods.workload.budgets import BudgetView
 
 __all__ = ["budget_of", "in_order"]
 

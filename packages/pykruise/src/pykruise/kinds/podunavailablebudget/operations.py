@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import annotations_of, labels_of, same
-from pykruise.kube.quantities import same_quantity
-from pykruise.pods.budgets import UNAVAILABLE_LABEL, Operation
+from pykruise.kube.values.quantities import same_quantity
 from pykruise.pods.in_place.resources import RESIZABLE, qos_class
+from pykruise.pods.workload.budgets import UNAVAILABLE_LABEL, Operation
 
 __all__ = ["is_resized_in_place", "operation_of_update"]
 

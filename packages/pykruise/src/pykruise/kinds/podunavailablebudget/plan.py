@@ -14,9 +14,9 @@ from pykruise.kinds.podunavailablebudget.status import AmountError, Computed, co
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.budgets import budget_name_of, related_annotations
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import budget_name_of, related_annotations
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 

@@ -8,16 +8,16 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.owners import OwnerReference
 from pykruise.plans.targets import OwnerReader
 from pykruise.plans.views import BUDGET_VIEWS
-from pykruise.pods.budgets import BudgetView
+from pykruise.pods.workload.budgets import BudgetView
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = ["BudgetReader", "CachedBudgets", "LiveBudgets"]

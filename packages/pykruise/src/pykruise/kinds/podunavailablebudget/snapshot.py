@@ -16,10 +16,10 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import NOTHING, Selector, SelectorError, parse_label_selector
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, parse_label_selector
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import (
@@ -32,13 +32,13 @@ from pykruise.plans.targets import (
     deployment_of,
 )
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
-from pykruise.pods.budgets import DISRUPTED_S, UPDATED_S, BudgetView, record_time
 from pykruise.pods.in_place import GateSettings
 from pykruise.pods.in_place import Settings as InPlaceSettings
-from pykruise.pods.pod_decoding import project_pod
 from pykruise.pods.settings import FromManager, OnGate
-from pykruise.pods.views import PodView
-from pykruise.pods.white_list import STATEFUL_KINDS, WhiteListError
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.allowed_workloads import STATEFUL_KINDS, WhiteListError
+from pykruise.pods.workload.budgets import DISRUPTED_S, UPDATED_S, BudgetView, record_time
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE
 

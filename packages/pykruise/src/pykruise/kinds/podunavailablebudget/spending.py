@@ -1,6 +1,6 @@
 """Budgets are spent here: for many pods at once, and never more than there is.
 
-pod + operation ──▶ BudgetSpender.ask() ──▶ kube/batched_updates.py: one status write for all that wait ──▶ Answer
+pod + operation ──▶ BudgetSpender.ask() ──▶ kube/cache/batched_updates.py: one status write for all that wait ──▶ Answer
 
 What is allowed is stored before it is answered. A manager that dies in between has spent for a pod that stays; the
 controller gives it back when the record has run out (status.py).
@@ -11,12 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pykruise.kinds.podunavailablebudget.readers import BudgetReader
-from pykruise.kube.batched_updates import BatchedUpdates, BatchStats, ContendedError, UpdateRequest
+from pykruise.kube.cache.batched_updates import BatchedUpdates, BatchStats, ContendedError, UpdateRequest
 from pykruise.kube.clock import Clock
 from pykruise.kube.ids import Key
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, Answer, BudgetView, Operation, ask, spend_patch
 from pykruise.pods.in_place import Settings as InPlaceSettings
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import (
+    POD_UNAVAILABLE_BUDGETS,
+    Answer,
+    BudgetView,
+    Operation,
+    ask,
+    spend_patch,
+)
 
 __all__ = ["BudgetSpender", "Budgeting", "ConflictsError"]
 

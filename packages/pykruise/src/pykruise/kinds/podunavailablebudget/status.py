@@ -13,10 +13,11 @@ import msgspec
 
 from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
 from pykruise.kube.clock import Instant
-from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.plans.phases import pod_key
-from pykruise.pods.budgets import (
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import (
     DISRUPTED_S,
     UPDATED_S,
     BudgetView,
@@ -24,7 +25,6 @@ from pykruise.pods.budgets import (
     counts_at,
     record_time,
 )
-from pykruise.pods.views import PodView
 from pykruise.runtime.plan import Note, Subject
 
 __all__ = ["AmountError", "Computed", "compute", "desired_available"]

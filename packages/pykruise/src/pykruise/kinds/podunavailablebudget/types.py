@@ -5,9 +5,9 @@ JSON of the API server ──▶ PodUnavailableBudget ──▶ admission of pod
 
 from typing import Annotated, Final
 
-from pykruise.kube.api import ApiObject, Count, Int64, IntOrString, Selector, Status, Time, Typed
-from pykruise.kube.crds import integer, schema
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.kube.schemas.crds import integer, schema
+from pykruise.kube.schemas.types import ApiObject, Count, Int64, IntOrString, Selector, Status, Time, Typed
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 
 __all__ = [
     "OPERATIONS",

@@ -8,7 +8,7 @@ from pykruise.kinds.podunavailablebudget.types import (
     CommonSpec,
     PodUnavailableBudgetStatus,
 )
-from pykruise.kube.api import ApiObject
+from pykruise.kube.schemas.types import ApiObject
 
 __all__ = ["PodUnavailableBudgetV1Alpha1"]
 

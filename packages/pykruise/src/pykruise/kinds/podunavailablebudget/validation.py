@@ -12,17 +12,17 @@ from pykruise.kinds.podunavailablebudget.conversion import PROTECT_TOTAL_REPLICA
 from pykruise.kinds.podunavailablebudget.types import OPERATIONS, BudgetTarget, PodUnavailableBudgetSpec
 from pykruise.kube.documents import Document, annotations_of, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid, not_supported, required
-from pykruise.kube.field_rules import (
+from pykruise.kube.pod_rules.field_errors import invalid, not_supported, required
+from pykruise.kube.pod_rules.field_rules import (
     check_at_most_100_percent,
     check_int_or_percent,
     check_segment,
     check_selector,
 )
-from pykruise.kube.group_kinds import group_kind
-from pykruise.kube.selectors import Operator, Selector, SelectorError, selector_from
-from pykruise.kube.typed_documents import read
-from pykruise.pods.budgets import BudgetView
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.kube.values.group_kinds import group_kind
+from pykruise.kube.values.selectors import Operator, Selector, SelectorError, selector_from
+from pykruise.pods.workload.budgets import BudgetView
 
 __all__ = ["errors_of", "may_overlap", "stored_errors"]
 

@@ -10,13 +10,13 @@ from functools import partial
 from typing import Final
 
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TargetView, deployment_of
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
-from pykruise.pods.budgets import BudgetView, budget_name_of, counts_as_available, is_recorded
-from pykruise.pods.views import ControllerView, PodView
+from pykruise.pods.view.pod_view import ControllerView, PodView
+from pykruise.pods.workload.budgets import BudgetView, budget_name_of, counts_as_available, is_recorded
 from pykruise.runtime.read import Around, Mirrors
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, itself

@@ -15,9 +15,9 @@ from pykruise.kinds.resourcedistribution.view import read_spec
 from pykruise.kube.admission import AdmissionRequest, Reviewer, SpokeRules
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import BadRequestError, Cause, ForbiddenError, InvalidError, KubeError
-from pykruise.kube.field_errors import forbidden, internal_error, invalid_shown
+from pykruise.kube.pod_rules.field_errors import forbidden, internal_error, invalid_shown
 from pykruise.plans.review import Trial
-from pykruise.pods.workload_admission import Reviews
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["SPOKE_RULES", "validating"]
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
-from pykruise.kube.conversion import Conversion, each, rename, section
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import Conversion, each, rename, section
 
 __all__ = ["CONVERSION"]
 

@@ -14,9 +14,9 @@ from pykruise.kinds.resourcedistribution.v1alpha1 import ResourceDistributionV1A
 from pykruise.kinds.resourcedistribution.validation import stored_errors
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTED, DISTRIBUTION_VIEWS
 from pykruise.kinds.resourcedistribution.wakes import wakes
-from pykruise.kube.crds import Column
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import NAMESPACES
+from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews

@@ -34,9 +34,9 @@ from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.view import DISTRIBUTED, CopyView, contents
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS
+from pykruise.kube.values.owners import owner_reference
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.reasons import Code

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from pykruise.kube.api import ApiObject, Int32, Int64, Selector, Status, Time, Typed
-from pykruise.kube.crds import schema
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.types import ApiObject, Int32, Int64, Selector, Status, Time, Typed
 
 __all__ = [
     "RESOURCE_DISTRIBUTIONS",

@@ -10,7 +10,7 @@ from pykruise.kinds.resourcedistribution.types import (
     CommonTargets,
     EmbeddedObject,
 )
-from pykruise.kube.api import ApiObject, Selector, Typed
+from pykruise.kube.schemas.types import ApiObject, Selector, Typed
 
 __all__ = ["ResourceDistributionV1Alpha1"]
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 from pykruise.kinds.resourcedistribution.types import NamespaceList, ResourceDistributionSpec, Targets
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import internal_error, invalid, invalid_shown, shown
-from pykruise.kube.selectors import SelectorError, selector_from
-from pykruise.kube.validation_rules import is_dns1123_label
+from pykruise.kube.pod_rules.field_errors import internal_error, invalid, invalid_shown, shown
+from pykruise.kube.pod_rules.names import is_dns1123_label
+from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.plans.stored_values import as_document
-from pykruise.pods.workload_validation import metadata_errors
+from pykruise.pods.workload.validation import metadata_errors
 
 __all__ = ["RESOURCE", "errors_of", "stored_errors"]
 

@@ -1,7 +1,7 @@
 """A ResourceDistribution and the objects it makes, as caches keep them.
 
 JSON of a ResourceDistribution ──▶ project_distribution() ──▶ DistributionView: typed spec, what each copy has to hold
-Secrets and ConfigMaps ──▶ pods/secrets.py
+Secrets and ConfigMaps ──▶ pods/view/secrets.py
 
 Pure. No Secret is in the memory of a manager for longer than a moment, but for those that stand in a distribution's
 own spec.
@@ -19,11 +19,11 @@ from pykruise.kinds.resourcedistribution.types import (
     ResourceDistributionSpec,
 )
 from pykruise.kube.documents import Document, decode, get_path
-from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
-from pykruise.kube.typed_documents import read
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
 from pykruise.plans.views import CONFIG_MAP_VIEWS, SECRET_VIEWS
-from pykruise.pods.secrets import COPIED, CopyView, content_of, contents, project_copy
-from pykruise.pods.views import ControllerView
+from pykruise.pods.view.pod_view import ControllerView
+from pykruise.pods.view.secrets import COPIED, CopyView, content_of, contents, project_copy
 from pykruise.runtime.views import BY_NAME, Views
 
 __all__ = [

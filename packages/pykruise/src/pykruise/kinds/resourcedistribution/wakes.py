@@ -16,8 +16,8 @@ from pykruise.kinds.resourcedistribution.view import (
     CopyView,
     DistributionView,
 )
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
 from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake

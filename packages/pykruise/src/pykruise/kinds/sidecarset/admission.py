@@ -19,7 +19,7 @@ from pykruise.kinds.sidecarset.view import PARTS, read_spec
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.pods.workload_admission import Reviews, name_of
+from pykruise.pods.workload.admission import Reviews, name_of
 
 __all__ = ["mutate_sidecarset", "validating"]
 

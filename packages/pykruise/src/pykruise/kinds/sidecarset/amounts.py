@@ -12,9 +12,9 @@ from pykruise.kinds.sidecarset.expressions import evaluate
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kinds.sidecarset.types import ResourceAmounts, ResourcesPolicy
 from pykruise.kube.documents import Document
-from pykruise.kube.go_text import excerpt
-from pykruise.kube.patterns import PatternError, compile_pattern
-from pykruise.kube.quantities import Quantity
+from pykruise.kube.values.go_text import excerpt
+from pykruise.kube.values.patterns import PatternError, compile_pattern
+from pykruise.kube.values.quantities import Quantity
 
 __all__ = ["AmountError", "resources_for"]
 

@@ -16,12 +16,12 @@ from pykruise.kinds.sidecarset.pod_annotations import POLICIES
 from pykruise.kinds.sidecarset.types import SidecarSetSpec
 from pykruise.kube.documents import labels_of
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid, not_supported, required
-from pykruise.kube.go_text import excerpt
-from pykruise.kube.patterns import Pattern, PatternError, compile_pattern
-from pykruise.kube.selectors import SelectorError, selector_from
-from pykruise.kube.validation_rules import is_qualified_name
-from pykruise.pods.white_list import CONFIGURATION
+from pykruise.kube.pod_rules.field_errors import invalid, not_supported, required
+from pykruise.kube.pod_rules.names import is_qualified_name
+from pykruise.kube.values.go_text import excerpt
+from pykruise.kube.values.patterns import Pattern, PatternError, compile_pattern
+from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 
 __all__ = ["annotation_errors", "entry_errors"]
 

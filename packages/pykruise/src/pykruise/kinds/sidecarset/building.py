@@ -17,7 +17,7 @@ from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.types import SharePolicy, TransferEnv
 from pykruise.kube.documents import Document, annotations_of, labels_of
-from pykruise.pods import keys
+from pykruise.pods.view import keys
 
 __all__ = ["INJECTED", "Built", "PodSource", "build", "first_of_each", "label_or_annotation", "pod_source"]
 

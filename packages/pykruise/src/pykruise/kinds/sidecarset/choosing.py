@@ -15,11 +15,11 @@ import msgspec
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.snapshot import ReadableSidecarSetView
 from pykruise.kinds.sidecarset.types import UpdateStrategy
-from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.pods.amounts import limit_is_zero
-from pykruise.pods.ordering import Term, by_priority, scatter
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.pods.lifecycle.ordering import Term, by_priority, scatter
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["Chosen", "choose", "kept_back", "most_unavailable"]

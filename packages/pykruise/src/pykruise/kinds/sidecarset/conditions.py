@@ -14,9 +14,9 @@ import orjson
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.kube.go_text import go_json
-from pykruise.pods import keys
-from pykruise.pods.sidecars import injected_sets
+from pykruise.kube.values.go_text import go_json
+from pykruise.pods.view import keys
+from pykruise.pods.view.sidecars import injected_sets
 
 __all__ = ["condition_patch"]
 

@@ -14,9 +14,9 @@ from pykruise.kinds.sidecarset.types import SidecarSetSpec
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.documents import same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid
-from pykruise.kube.selectors import SelectorError, selector_from
-from pykruise.kube.selectors import overlap as selectors_overlap
+from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import overlap as selectors_overlap
 
 __all__ = ["conflict_errors"]
 

@@ -13,7 +13,7 @@ import msgspec
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of, is_native
 from pykruise.kinds.sidecarset.types import PatchPodMetadata, SidecarFields
 from pykruise.kube.documents import Document
-from pykruise.kube.typed_documents import without_nulls
+from pykruise.kube.schemas.typed_documents import without_nulls
 
 __all__ = [
     "AFTER",

@@ -9,8 +9,8 @@ from typing import Final
 
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import NAMESPACE_NAME_LABEL
-from pykruise.kube.conversion import Conversion, annotate, section
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import Conversion, annotate, section
 
 __all__ = ["CONVERSION", "CUSTOM_VERSION", "WRITTEN_NAMESPACE"]
 

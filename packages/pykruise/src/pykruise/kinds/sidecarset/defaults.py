@@ -13,8 +13,8 @@ from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, COLD
 from pykruise.kinds.sidecarset.hashes import hashes_of
 from pykruise.kinds.sidecarset.pod_annotations import RETAIN
 from pykruise.kube.documents import Document, annotations_of, without_nulls
-from pykruise.pods import keys
-from pykruise.pods.template_defaults import with_container_defaults, with_volume_defaults
+from pykruise.pods.template.defaults import with_container_defaults, with_volume_defaults
+from pykruise.pods.view import keys
 
 __all__ = ["spec_with_defaults", "with_defaults"]
 

@@ -14,7 +14,7 @@ import re
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from pykruise.kube.quantities import Family, Quantity
+from pykruise.kube.values.quantities import Family, Quantity
 
 __all__ = ["ExpressionError", "check", "evaluate"]
 

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from pykruise.kinds.sidecarset.view import SidecarSetView
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["WHITELIST_KEY", "Facts", "SidecarReader"]
 

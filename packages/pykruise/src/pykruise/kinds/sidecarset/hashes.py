@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.kube.go_text import go_json
-from pykruise.kube.hashing import safe_encode
-from pykruise.kube.quantities import format_quantity
+from pykruise.kube.values.go_text import go_json
+from pykruise.kube.values.hashing import safe_encode
+from pykruise.kube.values.quantities import format_quantity
 
 __all__ = ["Hashes", "hashed_text", "hashes_of", "is_native", "typed_sidecar"]
 

@@ -22,9 +22,9 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.ownership import delete_revision
 from pykruise.plans.phases import stage_of
 from pykruise.plans.purposes import Purpose
-from pykruise.pods import keys
-from pykruise.pods.names import RevisionHash, RevisionName
-from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_update, revision_body
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import RevisionHash, RevisionName
+from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_update, revision_body
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 

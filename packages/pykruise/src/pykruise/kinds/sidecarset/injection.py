@@ -29,11 +29,11 @@ from pykruise.kinds.sidecarset.records import (
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, annotations_of, labels_of
-from pykruise.kube.seeded import numbers_from
-from pykruise.pods import keys
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.sidecars import injected_sets
-from pykruise.pods.views import is_active
+from pykruise.kube.values.seeded import numbers_from
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import is_active
+from pykruise.pods.view.sidecars import injected_sets
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["Surroundings", "inject"]
 

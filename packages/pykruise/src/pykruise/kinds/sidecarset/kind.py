@@ -15,21 +15,21 @@ from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, snap
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, SidecarSet
 from pykruise.kinds.sidecarset.v1alpha1 import SidecarSetV1Alpha1
 from pykruise.kinds.sidecarset.validation import stored_errors
-from pykruise.kube.crds import Column
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import NAMESPACES
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
-from pykruise.pods.amounts import Amount
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.sidecars import injected_sets
-from pykruise.pods.standing import standing_of
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.sidecars import injected_sets
+from pykruise.pods.workload.amounts import Amount
+from pykruise.pods.workload.kstatus import standing_of
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself

@@ -21,11 +21,11 @@ from pykruise.kinds.sidecarset.records import (
     read_working,
 )
 from pykruise.kinds.sidecarset.view import SidecarSetView
-from pykruise.pods import keys
-from pykruise.pods.containers import ContainerStatusFacts
 from pykruise.pods.in_place.images import image_name, mean_the_same
-from pykruise.pods.sidecars import injected_sets
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.containers import ContainerStatusFacts
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.sidecars import injected_sets
 
 __all__ = [
     "HotUpgradePair",

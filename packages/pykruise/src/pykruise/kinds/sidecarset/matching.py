@@ -14,8 +14,8 @@ from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.revisions import find_revision, recorded_hashes
 from pykruise.kinds.sidecarset.types import RevisionChoice
 from pykruise.kinds.sidecarset.view import SidecarSetView
-from pykruise.kube.int_or_percent import IntOrPercent, is_percent
-from pykruise.pods.revisions import RevisionView
+from pykruise.kube.values.int_or_percent import IntOrPercent, is_percent
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["candidates", "chosen_contents", "matching_sets"]
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from pykruise.kinds.sidecarset.types import PatchPodMetadata
-from pykruise.kube.go_text import go_json
+from pykruise.kube.values.go_text import go_json
 
 __all__ = ["MERGE", "OVERWRITE", "POLICIES", "RETAIN", "PatchError", "with_patches"]
 

@@ -14,8 +14,8 @@ from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView
-from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
@@ -23,7 +23,7 @@ from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, CONTROLLER_REVISIONS, NAMESPACES
 from pykruise.plans.targets import read_configuration
 from pykruise.plans.views import NamespaceView, project_namespace
-from pykruise.pods.revisions import RevisionView, project_revision
+from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = ["RIGHTS", "CachedSidecars", "LiveSidecars"]

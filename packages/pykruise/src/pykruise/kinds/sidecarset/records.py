@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from pykruise.kube.go_text import html_escaped
-from pykruise.kube.remembering import remember
-from pykruise.pods import keys
+from pykruise.kube.cache.remembering import remember
+from pykruise.kube.values.go_text import html_escaped
+from pykruise.pods.view import keys
 
 __all__ = [
     "Record",

@@ -15,9 +15,9 @@ from pykruise.kinds.sidecarset.conversion import CUSTOM_VERSION
 from pykruise.kinds.sidecarset.hashes import Hashes, typed_sidecar
 from pykruise.kinds.sidecarset.types import RevisionChoice
 from pykruise.kube.documents import Document
-from pykruise.kube.go_text import go_json
-from pykruise.pods import keys
-from pykruise.pods.revisions import Candidate, RevisionView, meaning, sorted_revisions
+from pykruise.kube.values.go_text import go_json
+from pykruise.pods.view import keys
+from pykruise.pods.workload.revisions import Candidate, RevisionView, meaning, sorted_revisions
 
 __all__ = ["SET_LABEL", "candidate_of", "find_revision", "recorded_hashes", "to_remove"]
 

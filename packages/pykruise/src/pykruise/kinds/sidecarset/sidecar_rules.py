@@ -13,9 +13,9 @@ from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, HOT, hot_pair
 from pykruise.kinds.sidecarset.defaults import DISABLED
 from pykruise.kinds.sidecarset.expressions import ExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
-from pykruise.kube.container_rules import check_probe
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.containers import check_probe
+from pykruise.kube.pod_rules.field_errors import (
     duplicate,
     forbidden,
     invalid,
@@ -23,10 +23,10 @@ from pykruise.kube.field_errors import (
     required,
     without_stored,
 )
-from pykruise.kube.go_text import excerpt
-from pykruise.kube.patterns import PatternError, compile_pattern
-from pykruise.kube.validation_rules import is_dns1123_label, is_qualified_name
-from pykruise.pods.template_validation import pod_spec_errors
+from pykruise.kube.pod_rules.names import is_dns1123_label, is_qualified_name
+from pykruise.kube.values.go_text import excerpt
+from pykruise.kube.values.patterns import PatternError, compile_pattern
+from pykruise.pods.template.validation import pod_spec_errors
 
 __all__ = ["settings_errors", "sidecar_errors"]
 

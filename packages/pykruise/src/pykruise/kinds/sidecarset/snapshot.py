@@ -19,9 +19,9 @@ from pykruise.kube.ids import Key
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import BY_NAME_PREFIX, BY_SIDECARSET, NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
 from pykruise.plans.workloads import without_ghosts
-from pykruise.pods.names import LONGEST_REVISION_OWNER
-from pykruise.pods.revisions import RevisionView, sorted_revisions
 from pykruise.pods.settings import FromManager, OnGate
+from pykruise.pods.view.names import LONGEST_REVISION_OWNER
+from pykruise.pods.workload.revisions import RevisionView, sorted_revisions
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views

@@ -8,7 +8,9 @@ some fields of our own, which `SidecarFields` reads. Volumes stay documents too.
 
 from typing import Annotated, Any, Final
 
-from pykruise.kube.api import (
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import schema, shaped_like
+from pykruise.kube.schemas.types import (
     ApiObject,
     Condition,
     Count,
@@ -21,8 +23,6 @@ from pykruise.kube.api import (
     Status,
     Typed,
 )
-from pykruise.kube.crds import schema, shaped_like
-from pykruise.kube.resources import Resource
 from pykruise.pods.api import PriorityStrategy, ScatterTerm
 
 __all__ = [

@@ -28,8 +28,8 @@ from pykruise.kinds.sidecarset.records import (
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = ["can_be_reset", "reset_patch", "upgrade_patch"]
 

@@ -4,7 +4,7 @@ types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are 
 """
 
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, CommonSpec, SidecarSetStatus
-from pykruise.kube.api import ApiObject
+from pykruise.kube.schemas.types import ApiObject
 
 __all__ = ["SidecarSetV1Alpha1"]
 

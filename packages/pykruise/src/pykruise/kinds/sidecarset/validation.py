@@ -22,11 +22,11 @@ from pykruise.kinds.sidecarset.types import RevisionChoice, SidecarSetSpec, Upda
 from pykruise.kinds.sidecarset.view import NOT_UPDATE, canary_base, read_spec
 from pykruise.kube.documents import annotations_of, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid, not_supported, required
-from pykruise.kube.field_rules import check_size
+from pykruise.kube.pod_rules.field_errors import invalid, not_supported, required
+from pykruise.kube.pod_rules.field_rules import check_size
 from pykruise.plans.stored_values import as_document
-from pykruise.pods.ordering import MOST_WEIGHTS
-from pykruise.pods.workload_validation import (
+from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
+from pykruise.pods.workload.validation import (
     amount_errors,
     label_selector_errors,
     metadata_errors,

@@ -15,16 +15,16 @@ from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kinds.sidecarset.revisions import candidate_of
 from pykruise.kinds.sidecarset.types import SidecarSetSpec, SidecarSetStatus
 from pykruise.kube.admission import NAMESPACE_NAME_LABEL
-from pykruise.kube.api import LabelSelector
-from pykruise.kube.cel import Meant
 from pykruise.kube.documents import decode
-from pykruise.kube.selectors import NOTHING, Selector, SelectorError, selector_from
-from pykruise.kube.typed_documents import read
-from pykruise.pods import keys
-from pykruise.pods.names import revision_name
-from pykruise.pods.open_parts import Parts, filled_parts
-from pykruise.pods.revisions import Candidate, revision_hash
-from pykruise.pods.workloads import WorkloadView, spec_reader, workload_fields
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.kube.schemas.types import LabelSelector
+from pykruise.kube.values.cel import Meant
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.pods.template.typed_parts import Parts, filled_parts
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import revision_name
+from pykruise.pods.workload.revisions import Candidate, revision_hash
+from pykruise.pods.workload.views import WorkloadView, spec_reader, workload_fields
 
 __all__ = ["PARTS", "SidecarSetView", "canary_base", "project_sidecarset", "read_spec"]
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from pykruise.pods.containers import ContainerFacts
-from pykruise.pods.views import PodView
+from pykruise.pods.view.containers import ContainerFacts
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = ["Groups", "groups_of", "is_completed", "is_interesting", "mains", "succeeded"]
 

@@ -7,14 +7,14 @@ from typing import Final
 
 from pykruise.kinds.sidecarterminator.groups import is_interesting
 from pykruise.kinds.sidecarterminator.plan import REQUESTS, Snapshot, plan_termination, request_name
+from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
 from pykruise.kube.ids import Key
-from pykruise.kube.metadata_view import MetadataView, project_metadata
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.settings import NoSettings
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views

@@ -23,13 +23,13 @@ from pykruise.kinds.sidecarterminator.groups import (
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import owner_reference
+from pykruise.kube.values.owners import owner_reference
 from pykruise.plans.phases import pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NodeView
-from pykruise.pods.containers import ContainerFacts
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import FINISHED, PodView
+from pykruise.pods.view.containers import ContainerFacts
+from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

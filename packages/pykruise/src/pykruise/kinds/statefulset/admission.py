@@ -3,7 +3,7 @@
 AdmissionRequest ──▶ mutating(settings) ──▶ the object with its defaults
                  ──▶ validating(…)      ──▶ allowed, or refused (422) with every field error
 
-v1beta1 only; what is common to all workloads is pods/workload_admission.py. Whether claims can follow changed
+v1beta1 only; what is common to all workloads is pods/workload/admission.py. Whether claims can follow changed
 templates takes a look at storage classes.
 """
 
@@ -18,8 +18,8 @@ from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.plans.review import ClassLookup, RevisionLookup, managed_selector_of
-from pykruise.pods.open_parts import TEMPLATES
-from pykruise.pods.workload_admission import Reviews
+from pykruise.pods.template.typed_parts import TEMPLATES
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["mutating", "validating"]
 

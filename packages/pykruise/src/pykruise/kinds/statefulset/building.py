@@ -15,11 +15,11 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.pods import keys
-from pykruise.pods.lifecycle import LifecycleState, is_all_hooked, state_metadata
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.template_metadata import pod_metadata
-from pykruise.pods.views import PodView
+from pykruise.pods.lifecycle.states import LifecycleState, is_all_hooked, state_metadata
+from pykruise.pods.template.metadata import pod_metadata
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "RevisionChoice", "identity_labels", "pod_document"]
 

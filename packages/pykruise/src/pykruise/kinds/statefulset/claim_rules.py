@@ -12,9 +12,9 @@ from typing import Any
 from pykruise.kinds.statefulset.types import ClaimUpdateType, StatefulSetSpec
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.field_errors import forbidden, invalid
+from pykruise.kube.pod_rules.field_errors import forbidden, invalid
 from pykruise.plans.review import ClassLookup
-from pykruise.pods.claims import storage_of, template_name
+from pykruise.pods.workload.claims import storage_of, template_name
 
 __all__ = ["claim_errors"]
 

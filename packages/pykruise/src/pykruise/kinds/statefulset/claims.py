@@ -12,13 +12,19 @@ from typing import Any, Final
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, Retention
 from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
 from pykruise.kube.documents import Document
-from pykruise.kube.owners import owner_reference
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.pods.claims import ClaimView, OwnerFacts, claim_documents, claim_name, with_claim_volumes
-from pykruise.pods.owners import pod_reference
+from pykruise.kube.values.owners import owner_reference
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
+from pykruise.pods.view.owners import pod_reference
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import (
+    ClaimView,
+    OwnerFacts,
+    claim_documents,
+    claim_name,
+    with_claim_volumes,
+)
 from pykruise.runtime.actions import Create, patch_object
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason

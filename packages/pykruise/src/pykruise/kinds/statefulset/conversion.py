@@ -3,8 +3,8 @@
 from typing import Final
 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
-from pykruise.kube.conversion import Conversion, drop, section
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import Conversion, drop, section
 
 __all__ = ["CONVERSION"]
 

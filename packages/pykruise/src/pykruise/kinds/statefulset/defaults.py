@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 from pykruise.kinds.statefulset.types import ClaimUpdateType, ManagementPolicy, Retention
 from pykruise.kube.documents import Document, same, without_nulls
-from pykruise.pods import template_defaults
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 from pykruise.pods.settings import OnGate
-from pykruise.pods.template_defaults import WorkloadDefaulting
+from pykruise.pods.template import defaults as template_defaults
+from pykruise.pods.template.defaults import WorkloadDefaulting
 
 __all__ = ["DefaultingSettings", "with_defaults"]
 

@@ -15,8 +15,8 @@ from pykruise.kinds.statefulset.types import ClaimUpdateType
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.kube.clock import Instant
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS
-from pykruise.pods import keys
-from pykruise.pods.claims import ClaimView, claim_name, storage_of, template_name
+from pykruise.pods.view import keys
+from pykruise.pods.workload.claims import ClaimView, claim_name, storage_of, template_name
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Note, Step
 

@@ -8,11 +8,11 @@ Pure. The engine (pods/in_place) knows what changes; turns and writes are plans/
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.plans.in_place import ByRevision
 from pykruise.plans.in_place_turns import Target
-from pykruise.pods import keys
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace, UpdateSpec, difference
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import PodView
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["Differences", "target_of"]
 

@@ -10,7 +10,7 @@ from pykruise.kinds.statefulset.limits import limits_of
 from pykruise.kinds.statefulset.snapshot import read_spec
 from pykruise.kube.documents import Document
 from pykruise.plans.insight import ROLLING_UPDATE, Counts, WorkloadInsight, strategy_by_policy
-from pykruise.pods.ordinals import split_name
+from pykruise.pods.workload.ordinals import split_name
 from pykruise.runtime.plan import Plan
 
 __all__ = ["INSIGHT"]

@@ -21,24 +21,24 @@ from pykruise.kinds.statefulset.snapshot import (
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, StatefulSet
 from pykruise.kinds.statefulset.v1alpha1 import StatefulSetV1Alpha1
 from pykruise.kinds.statefulset.validation import last_pod_names, stored_errors
-from pykruise.kube.crds import Column, ScalePaths
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.crds import Column, ScalePaths
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after
-from pykruise.pods.amounts import Amount
-from pykruise.pods.claims import ClaimView
-from pykruise.pods.derived_names import HASH, LONGEST_LABEL, DerivedName
-from pykruise.pods.image_pull_jobs import IMAGE_PULL_JOBS
-from pykruise.pods.ordinals import split_name
-from pykruise.pods.standing import standing_of
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING
+from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.amounts import Amount
+from pykruise.pods.workload.claims import ClaimView
+from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
+from pykruise.pods.workload.kstatus import standing_of
+from pykruise.pods.workload.ordinals import split_name
+from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE, Views

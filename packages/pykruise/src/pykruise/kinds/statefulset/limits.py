@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.statefulset.types import StatefulSetSpec
-from pykruise.kube.int_or_percent import IntOrPercent, Rounding, resolve
-from pykruise.pods.workload_spec import LARGEST_SET, too_large
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
+from pykruise.pods.workload.spec import LARGEST_SET, too_large
 
 __all__ = ["Limits", "limits_of"]
 

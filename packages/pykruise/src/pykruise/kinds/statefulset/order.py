@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from pykruise.kinds.statefulset.building import RevisionChoice
 from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
-from pykruise.pods.ordering import by_priority
-from pykruise.pods.views import PodView
+from pykruise.pods.lifecycle.ordering import by_priority
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = ["candidates"]
 

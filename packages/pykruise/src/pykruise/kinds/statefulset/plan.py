@@ -43,13 +43,13 @@ from pykruise.plans.workload_frame import (
     truncate_history,
     with_mismatch,
 )
-from pykruise.pods.availability import next_available_at, next_late_at
+from pykruise.pods.lifecycle.availability import next_available_at, next_late_at
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import RevisionView, UpdateChoice, choose_current, sorted_revisions
-from pykruise.pods.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
-from pykruise.pods.template_metadata import pod_labels
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING, with_condition, without
+from pykruise.pods.template.metadata import pod_labels
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_current, sorted_revisions
+from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S, SELECTOR_MISMATCH
+from pykruise.pods.workload.waiting import WAITING, with_condition, without
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan
 

@@ -10,7 +10,7 @@ from pykruise.kinds.statefulset.in_place import Differences
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.statefulset.working_set import WorkingSet
 from pykruise.plans.pre_download import PreDownload, over_too_soon, pre_download_stages
-from pykruise.pods.image_pull_jobs import annotated_settings, annotated_threshold
+from pykruise.pods.images.pull_jobs import annotated_settings, annotated_threshold
 from pykruise.pods.in_place import NotInPlace
 from pykruise.runtime.plan import Stage
 

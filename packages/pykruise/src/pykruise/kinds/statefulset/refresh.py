@@ -20,9 +20,9 @@ from pykruise.plans.refreshing import (
     released_after_update,
     service_step,
 )
-from pykruise.pods.lifecycle import LifecycleState, next_state, state_metadata, why_waiting
-from pykruise.pods.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go
-from pykruise.pods.views import SERVING_STATES, PodView
+from pykruise.pods.lifecycle.readiness import PRE_DELETE_HOOK, PRE_UPDATE_HOOK, let_go
+from pykruise.pods.lifecycle.states import LifecycleState, next_state, state_metadata, why_waiting
+from pykruise.pods.view.pod_view import SERVING_STATES, PodView
 from pykruise.runtime.plan import Step
 
 __all__ = ["plan_refresh"]

@@ -31,10 +31,10 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import go_on
 from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.lifecycle import LifecycleState, why_waiting
+from pykruise.pods.lifecycle.states import LifecycleState, why_waiting
 from pykruise.pods.reasons import Code
-from pykruise.pods.selector_guard import LOOK_AGAIN_S
-from pykruise.pods.views import FINISHED, PodView
+from pykruise.pods.view.pod_view import FINISHED, PodView
+from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason

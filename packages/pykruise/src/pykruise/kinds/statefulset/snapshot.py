@@ -21,19 +21,19 @@ from pykruise.kinds.statefulset.types import (
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import STORAGE_CLASSES
-from pykruise.kube.selectors import Selector
+from pykruise.kube.values.selectors import Selector
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.views import CLAIM_VIEWS, POD_VIEWS
 from pykruise.plans.workloads import pull_jobs_of, revisions_around
-from pykruise.pods.claims import ClaimView, claim_name
-from pykruise.pods.image_pull_jobs import PullJobView
+from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.in_place import GateSettings
-from pykruise.pods.open_parts import TEMPLATES
-from pykruise.pods.ordinals import NO_ORDINAL, reserved_of, split_name, wanted_ordinals
-from pykruise.pods.revisions import RevisionView
 from pykruise.pods.settings import OnGate
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import (
+from pykruise.pods.template.typed_parts import TEMPLATES
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import ClaimView, claim_name
+from pykruise.pods.workload.ordinals import NO_ORDINAL, reserved_of, split_name, wanted_ordinals
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.pods.workload.views import (
     Projector,
     WorkloadView,
     selector_of,

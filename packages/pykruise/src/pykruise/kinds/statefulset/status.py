@@ -14,11 +14,11 @@ import msgspec
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.types import ClaimStatus, StatefulSetStatus
 from pykruise.kinds.statefulset.working_set import WorkingSet
-from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant
-from pykruise.pods.availability import is_available
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import WAITING, with_condition, with_waiting, without
+from pykruise.kube.schemas.types import PlainCondition
+from pykruise.pods.lifecycle.availability import is_available
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.waiting import WAITING, with_condition, with_waiting, without
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["FAILED_CREATE", "FAILED_UPDATE", "counters", "observed", "status_of"]

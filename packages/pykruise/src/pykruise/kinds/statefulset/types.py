@@ -9,7 +9,8 @@ means. Templates stay documents.
 from enum import StrEnum
 from typing import Final
 
-from pykruise.kube.api import (
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.types import (
     ApiObject,
     Count,
     Int32,
@@ -20,16 +21,15 @@ from pykruise.kube.api import (
     Status,
     Typed,
 )
-from pykruise.kube.resources import Resource
 from pykruise.pods.api import (
     ClaimTemplates,
     InPlaceUpdateStrategy,
     PodTemplate,
     PriorityStrategy,
 )
-from pykruise.pods.claims import template_name
-from pykruise.pods.lifecycle import Lifecycle
-from pykruise.pods.workload_spec import SpecWithPolicy
+from pykruise.pods.lifecycle.states import Lifecycle
+from pykruise.pods.workload.claims import template_name
+from pykruise.pods.workload.spec import SpecWithPolicy
 
 __all__ = [
     "ADVANCED_STATEFUL_SETS",

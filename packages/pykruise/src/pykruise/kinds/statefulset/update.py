@@ -31,10 +31,10 @@ from pykruise.plans.phases import (
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.api import PodUpdatePolicy
 from pykruise.pods.in_place import NotInPlace
-from pykruise.pods.lifecycle import LifecycleState
+from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.reasons import Code
-from pykruise.pods.selector_guard import LOOK_AGAIN_S
-from pykruise.pods.views import FINISHED, PodView
+from pykruise.pods.view.pod_view import FINISHED, PodView
+from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 

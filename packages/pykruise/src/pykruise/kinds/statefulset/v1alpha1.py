@@ -4,7 +4,7 @@ types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are 
 """
 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, CommonSpec, CommonStatus
-from pykruise.kube.api import ApiObject
+from pykruise.kube.schemas.types import ApiObject
 
 __all__ = ["StatefulSetV1Alpha1"]
 

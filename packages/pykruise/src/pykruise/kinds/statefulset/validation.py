@@ -22,17 +22,17 @@ from pykruise.kinds.statefulset.types import (
 )
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import duplicate, forbidden, invalid, not_supported, required
-from pykruise.kube.field_rules import check_not_negative, check_size
-from pykruise.kube.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.kube.patches import diff_json
-from pykruise.kube.validation_rules import is_dns1123_label
+from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_rules import check_not_negative, check_size
+from pykruise.kube.pod_rules.names import is_dns1123_label
+from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, is_whole_percent, resolve
 from pykruise.plans.stored_values import as_document
-from pykruise.pods import keys
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
-from pykruise.pods.ordering import MOST_WEIGHTS
-from pykruise.pods.ordinals import last_wanted_ordinal, pod_name, range_of, reserved_of
-from pykruise.pods.workload_validation import (
+from pykruise.pods.lifecycle.ordering import MOST_WEIGHTS
+from pykruise.pods.view import keys
+from pykruise.pods.workload.ordinals import last_wanted_ordinal, pod_name, range_of, reserved_of
+from pykruise.pods.workload.validation import (
     immutable_errors,
     metadata_errors,
     pod_errors,

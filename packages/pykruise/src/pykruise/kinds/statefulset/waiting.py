@@ -11,10 +11,10 @@ from typing import Final
 from pykruise.kinds.statefulset.expansion import Growth
 from pykruise.kinds.statefulset.scale import Scale
 from pykruise.kinds.statefulset.working_set import WorkingSet
-from pykruise.pods.pod_blockers import blockers_of, held_by_finalizers
+from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
 from pykruise.pods.reasons import Code
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import waiting_for_pods, waiting_for_strategy
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["is_converged", "waiting_of"]

@@ -17,18 +17,18 @@ from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.kube.ids import Key
 from pykruise.plans.in_place import go_on
-from pykruise.pods.availability import is_available
-from pykruise.pods.claims import ClaimView, claim_name
-from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.ordinals import (
+from pykruise.pods.lifecycle.availability import is_available
+from pykruise.pods.lifecycle.states import LifecycleState
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.claims import ClaimView, claim_name
+from pykruise.pods.workload.ordinals import (
     NO_ORDINAL,
     pod_name,
     reserved_of,
     split_name,
     wanted_ordinals,
 )
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import PodView
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["Slot", "WorkingSet"]
 

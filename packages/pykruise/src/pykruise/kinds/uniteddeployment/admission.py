@@ -13,8 +13,8 @@ from pykruise.kinds.uniteddeployment.snapshot import PARTS, read_spec
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDeploymentSpec
 from pykruise.kinds.uniteddeployment.validation import errors_of, warnings_of
 from pykruise.kube.admission import Reviewer
-from pykruise.pods.template_defaults import DefaultingSettings
-from pykruise.pods.workload_admission import Reviews
+from pykruise.pods.template.defaults import DefaultingSettings
+from pykruise.pods.workload.admission import Reviews
 
 __all__ = ["mutating", "validate_united"]
 

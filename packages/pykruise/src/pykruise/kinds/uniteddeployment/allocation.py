@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kube.go_text import excerpt
+from pykruise.kube.values.go_text import excerpt
 
 __all__ = ["UNBOUNDED", "AllocationError", "Mode", "Share", "allocate", "has_bounds", "scaled"]
 

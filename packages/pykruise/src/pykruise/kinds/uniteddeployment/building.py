@@ -26,13 +26,13 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SubsetWorkload,
 )
 from pykruise.kube.documents import Document, get_path, same
-from pykruise.kube.go_text import go_json
-from pykruise.kube.hashing import fnv32, hash_text
-from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.patches.merge import diff_merge
-from pykruise.kube.validation_rules import is_dns1123_subdomain
-from pykruise.pods.derived_names import HASH
-from pykruise.pods.subset_placement import REQUIRED, with_patch, with_required
+from pykruise.kube.pod_rules.names import is_dns1123_subdomain
+from pykruise.kube.values.go_text import go_json
+from pykruise.kube.values.hashing import fnv32, hash_text
+from pykruise.kube.values.int_or_percent import Rounding, resolve
+from pykruise.pods.template.subset_placement import REQUIRED, with_patch, with_required
+from pykruise.pods.workload.derived_names import HASH
 
 __all__ = [
     "Wanted",

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kube.conversion import Conversion, annotate, section
 from pykruise.kube.documents import Document
-from pykruise.pods import cloneset_versions, flat_strategy
+from pykruise.kube.schemas.conversion import Conversion, annotate, section
+from pykruise.pods.workload import cloneset_versions, flat_strategy
 
 __all__ = ["CONVERSION", "DIALECT", "speaks_newer_dialect", "template_to_hub", "template_to_spoke"]
 

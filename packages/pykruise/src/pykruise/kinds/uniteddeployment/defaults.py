@@ -11,8 +11,8 @@ from typing import Any
 
 from pykruise.kinds.uniteddeployment.workloads import STATEFUL_SET
 from pykruise.kube.documents import Document, same, without_nulls
-from pykruise.pods import template_defaults
-from pykruise.pods.template_defaults import DefaultingSettings
+from pykruise.pods.template import defaults as template_defaults
+from pykruise.pods.template.defaults import DefaultingSettings
 
 __all__ = ["with_defaults"]
 

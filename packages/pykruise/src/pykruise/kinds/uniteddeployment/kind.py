@@ -19,18 +19,18 @@ from pykruise.kinds.uniteddeployment.v1alpha1 import UnitedDeploymentV1Alpha1
 from pykruise.kinds.uniteddeployment.validation import stored_errors
 from pykruise.kinds.uniteddeployment.wakes import wakes
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, WORKLOAD_VIEWS
-from pykruise.kube.crds import Column, ScalePaths, Version
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, WRITE, on
 from pykruise.kube.resources import DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS
+from pykruise.kube.schemas.crds import Column, ScalePaths, Version
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
-from pykruise.pods.amounts import EACH, Amount
-from pykruise.pods.derived_names import HASH, LONGEST_LABEL, DerivedName
-from pykruise.pods.flat_strategy import FLAT_FIELDS
-from pykruise.pods.standing import standing_of
+from pykruise.pods.workload.amounts import EACH, Amount
+from pykruise.pods.workload.derived_names import HASH, LONGEST_LABEL, DerivedName
+from pykruise.pods.workload.flat_strategy import FLAT_FIELDS
+from pykruise.pods.workload.kstatus import standing_of
 from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]

@@ -17,7 +17,7 @@ from pykruise.kinds.uniteddeployment.workloads import SubsetWorkload, type_of
 from pykruise.kube.documents import Document
 from pykruise.plans.ownership import adopter_of, still_there
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.workloads import selector_of
+from pykruise.pods.workload.views import selector_of
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 

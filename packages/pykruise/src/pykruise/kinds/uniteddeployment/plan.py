@@ -53,9 +53,9 @@ from pykruise.plans.ownership import adopt_used, delete_revision, revision_stage
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
 from pykruise.pods.reasons import Code
-from pykruise.pods.revisions import UpdateChoice, choose_update, revision_body
-from pykruise.pods.subset_placement import PlacementError
-from pykruise.pods.waiting import condition_of
+from pykruise.pods.template.subset_placement import PlacementError
+from pykruise.pods.workload.revisions import UpdateChoice, choose_update, revision_body
+from pykruise.pods.workload.waiting import condition_of
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason

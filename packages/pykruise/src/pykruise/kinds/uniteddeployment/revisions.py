@@ -3,7 +3,7 @@
 spec.template ──▶ candidate_of() ──▶ Candidate        stored ControllerRevision ──▶ as_own() ──▶ RevisionView
 
 Pure. The whole of the workload's template is kept: a change of its strategy is a new revision too. As with all
-revisions (pods/revisions.py), templates are the same when they mean the same, and the bytes are those of a manager
+revisions (workload/revisions.py), templates are the same when they mean the same, and the bytes are those of a manager
 written in Go: of the release whose version of UnitedDeployments the cluster stores. The owner reference of a revision
 tells in which version its data is.
 
@@ -26,8 +26,14 @@ from pykruise.kinds.uniteddeployment.workloads import (
     TEMPLATES,
 )
 from pykruise.kube.documents import Document, canonical, deep_copy
-from pykruise.kube.go_text import go_json
-from pykruise.pods.revisions import Candidate, RevisionView, template_essence, typed_claim, typed_form
+from pykruise.kube.values.go_text import go_json
+from pykruise.pods.workload.revisions import (
+    Candidate,
+    RevisionView,
+    template_essence,
+    typed_claim,
+    typed_form,
+)
 
 __all__ = ["as_own", "candidate_of"]
 

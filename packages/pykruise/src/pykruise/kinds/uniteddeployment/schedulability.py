@@ -15,10 +15,10 @@ from pykruise.kinds.uniteddeployment.allocation import Mode
 from pykruise.kinds.uniteddeployment.snapshot import UnitedView
 from pykruise.kinds.uniteddeployment.types import SubsetStatus
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, REVISION_LABEL, SubsetWorkload
-from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import condition_of
+from pykruise.kube.schemas.types import PlainCondition
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.waiting import condition_of
 
 __all__ = [
     "SCHEDULABLE",

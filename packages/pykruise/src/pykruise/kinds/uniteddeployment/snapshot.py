@@ -30,20 +30,20 @@ from pykruise.kinds.uniteddeployment.workloads import (
     WORKLOAD_VIEWS,
     SubsetWorkload,
 )
+from pykruise.kube.client.stored_versions import stored_version_of
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.kube.stored_versions import stored_version_of
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import REPLICA_SET, TARGET_VIEWS
 from pykruise.plans.views import POD_VIEWS
 from pykruise.plans.workloads import revisions_around
-from pykruise.pods.open_parts import CLAIMS, POD_TEMPLATE, Parts
-from pykruise.pods.open_parts import read_spec as read_open
-from pykruise.pods.revisions import Candidate, RevisionView
-from pykruise.pods.template_defaults import DefaultingSettings
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import OwnRevisions, Projector, WorkloadView, sort_out
+from pykruise.pods.template.defaults import DefaultingSettings
+from pykruise.pods.template.typed_parts import CLAIMS, POD_TEMPLATE, Parts
+from pykruise.pods.template.typed_parts import read_spec as read_open
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import Candidate, RevisionView
+from pykruise.pods.workload.views import OwnRevisions, Projector, WorkloadView, sort_out
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 

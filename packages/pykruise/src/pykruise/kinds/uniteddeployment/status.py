@@ -18,11 +18,11 @@ from pykruise.kinds.uniteddeployment.types import (
     UnitedDeploymentStatus,
 )
 from pykruise.kinds.uniteddeployment.workloads import RESERVED_LABEL, REVISION_LABEL, SubsetWorkload
-from pykruise.kube.api import PlainCondition
 from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import condition_of, without
-from pykruise.pods.workloads import selector_of
+from pykruise.kube.schemas.types import PlainCondition
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.views import selector_of
+from pykruise.pods.workload.waiting import condition_of, without
 
 __all__ = [
     "PROVISIONED",

@@ -13,7 +13,7 @@ from pykruise.kinds.uniteddeployment.snapshot import Snapshot
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_chain
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Step
 

@@ -7,7 +7,9 @@ Workload specs and patches stay documents: they are those of other kinds, whose 
 
 from typing import Annotated, Final
 
-from pykruise.kube.api import (
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.types import (
     AnyObject,
     ApiObject,
     Count,
@@ -22,8 +24,6 @@ from pykruise.kube.api import (
     Toleration,
     Typed,
 )
-from pykruise.kube.crds import schema
-from pykruise.kube.resources import Resource
 
 __all__ = [
     "UNITED_DEPLOYMENTS",

@@ -4,7 +4,7 @@ types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are 
 """
 
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, CommonStatus, UnitedDeploymentSpec
-from pykruise.kube.api import ApiObject, Int32, Typed
+from pykruise.kube.schemas.types import ApiObject, Int32, Typed
 
 __all__ = ["UnitedDeploymentV1Alpha1"]
 

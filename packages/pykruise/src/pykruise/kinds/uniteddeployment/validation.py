@@ -27,7 +27,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
 )
 from pykruise.kube.documents import Document, get_path, labels_of, same, without_nulls
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.field_errors import (
     forbidden,
     go_string_map,
     invalid,
@@ -36,15 +36,15 @@ from pykruise.kube.field_errors import (
     required,
     without_stored,
 )
-from pykruise.kube.field_rules import check_not_negative
-from pykruise.kube.selectors import Selector, SelectorError, selector_from
-from pykruise.kube.validation_rules import is_dns1123_label
+from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.kube.pod_rules.names import is_dns1123_label
+from pykruise.kube.values.selectors import Selector, SelectorError, selector_from
 from pykruise.plans.stored_values import as_document
-from pykruise.pods.placement_validation import node_term_errors, toleration_errors
-from pykruise.pods.subset_placement import PlacementError
-from pykruise.pods.template_metadata import patch_key_errors, single_pod_errors
-from pykruise.pods.template_validation import template_errors, unknown_field_warnings
-from pykruise.pods.workload_validation import metadata_errors, selector_errors
+from pykruise.pods.template.metadata import patch_key_errors, single_pod_errors
+from pykruise.pods.template.placement_validation import node_term_errors, toleration_errors
+from pykruise.pods.template.subset_placement import PlacementError
+from pykruise.pods.template.validation import template_errors, unknown_field_warnings
+from pykruise.pods.workload.validation import metadata_errors, selector_errors
 
 __all__ = ["errors_of", "stored_errors", "warnings_of"]
 

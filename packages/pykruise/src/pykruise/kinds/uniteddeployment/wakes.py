@@ -17,14 +17,14 @@ from pykruise.kinds.uniteddeployment.workloads import (
     WORKLOAD_VIEWS,
     SubsetWorkload,
 )
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
-from pykruise.kube.store import Change
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import REPLICA_SET
 from pykruise.plans.views import POD_VIEWS, REVISION_VIEWS
 from pykruise.plans.wakes import named_after
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import selector_of
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.views import selector_of
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, is_controller, itself

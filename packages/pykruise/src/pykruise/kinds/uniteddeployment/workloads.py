@@ -12,11 +12,11 @@ import msgspec
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import DEPLOYMENTS, STATEFUL_SETS, Resource
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import CLONE_SETS, STATEFUL_SETS_OF_KRUISE
-from pykruise.pods.views import ControllerView
+from pykruise.pods.view.pod_view import ControllerView
 from pykruise.runtime.views import BY_CONTROLLER, ORPHANS, Views
 
 __all__ = [

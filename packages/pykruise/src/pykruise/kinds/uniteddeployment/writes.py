@@ -18,7 +18,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.plans.phases import pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 

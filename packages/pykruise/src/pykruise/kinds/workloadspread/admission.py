@@ -17,10 +17,10 @@ from pykruise.kinds.workloadspread.view import read_spec, target_of
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.kube.field_errors import invalid
-from pykruise.pods.white_list import WhiteList, WhiteListError
-from pykruise.pods.workload_admission import Reviews, name_of
-from pykruise.pods.workload_validation import metadata_errors
+from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.pods.workload.admission import Reviews, name_of
+from pykruise.pods.workload.allowed_workloads import WhiteList, WhiteListError
+from pykruise.pods.workload.validation import metadata_errors
 
 __all__ = ["validating"]
 

@@ -20,18 +20,18 @@ from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, version_of, versioned_kinds
 from pykruise.kinds.workloadspread.view import SpreadView
-from pykruise.kube.batched_updates import UnsettledError
+from pykruise.kube.cache.batched_updates import UnsettledError
 from pykruise.kube.clock import Clock
+from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.kube.errors import KubeError
-from pykruise.kube.group_kinds import GroupKind, group_kind
-from pykruise.kube.owners import OwnerReference, controller_of
-from pykruise.kube.quota import Quota
+from pykruise.kube.values.group_kinds import GroupKind, group_kind
+from pykruise.kube.values.owners import OwnerReference, controller_of
 from pykruise.plans.targets import OwnerMissingError
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.subset_placement import PlacementError
-from pykruise.pods.views import is_active
-from pykruise.pods.white_list import WhiteListError
+from pykruise.pods.template.subset_placement import PlacementError
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.pod_view import is_active
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 __all__ = ["Assignment", "AssignmentError", "Spreading"]
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.conversion import Conversion, drop, each, rename, section
 from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import Conversion, drop, each, rename, section
 
 __all__ = ["CONVERSION"]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from pykruise.kinds.workloadspread.grouping import NOWHERE, Grouped
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_of
 from pykruise.kinds.workloadspread.snapshot import Snapshot
-from pykruise.pods.keys import DELETION_COST_ANNOTATION
-from pykruise.pods.views import PodView
+from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = ["has_costs", "wanted_costs"]
 

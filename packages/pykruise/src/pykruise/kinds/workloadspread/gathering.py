@@ -21,16 +21,16 @@ from pykruise.kinds.workloadspread.versions import version_of_pod, versioned_kin
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import KubeError, NotFoundError
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.kube.selectors import SelectorError, parse_label_selector
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.selectors import SelectorError, parse_label_selector
 from pykruise.plans.selected_pods import selected_pods
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.settings import FromFlag, FromManager
-from pykruise.pods.views import PodView
-from pykruise.pods.white_list import WhiteListError
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 from pykruise.runtime.read import Read
 
 __all__ = ["GatherError", "Settings", "snapshot"]

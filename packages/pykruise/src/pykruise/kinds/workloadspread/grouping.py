@@ -20,12 +20,12 @@ from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kinds.workloadspread.versions import version_of_pod
 from pykruise.kube.documents import Document, same
-from pykruise.kube.node_rules import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
+from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE, matches_term, tolerates
 from pykruise.plans.views import NodeView
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
-from pykruise.pods.subset_placement import PlacementError
-from pykruise.pods.views import PodView
+from pykruise.pods.template.subset_placement import PlacementError
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 __all__ = ["IGNORES_METADATA", "NOWHERE", "Adoption", "Grouped", "grouped"]

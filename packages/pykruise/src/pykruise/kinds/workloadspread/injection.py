@@ -13,9 +13,9 @@ import msgspec
 
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import Document
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.subset_placement import REQUIRED, with_patch, with_required
-from pykruise.pods.views import PodView
+from pykruise.pods.template.subset_placement import REQUIRED, with_patch, with_required
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = ["Matched", "inject", "read_matched", "subset_noted", "tried"]
 

@@ -18,21 +18,21 @@ from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
 from pykruise.kinds.workloadspread.validation import stored_errors
 from pykruise.kinds.workloadspread.versions import version_of_pod
 from pykruise.kinds.workloadspread.view import BY_TARGET, SPREAD_VIEWS, SpreadView
-from pykruise.kube.crds import Column
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.cache.store import Change
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import on
 from pykruise.kube.resources import PODS
-from pykruise.kube.store import Change
+from pykruise.kube.schemas.crds import Column
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_VIEWS, TargetView, deployment_of
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.amounts import EACH, Amount
-from pykruise.pods.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.views import PodView
+from pykruise.pods.view.keys import DELETION_COST_ANNOTATION, MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.amounts import EACH, Amount
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE

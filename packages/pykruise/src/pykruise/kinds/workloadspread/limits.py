@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pykruise.kinds.workloadspread.types import Subset
-from pykruise.kube.int_or_percent import Rounding, resolve
+from pykruise.kube.values.int_or_percent import Rounding, resolve
 
 __all__ = ["ANY_NUMBER", "LimitError", "depends_on_replicas", "limit_of", "room_in"]
 

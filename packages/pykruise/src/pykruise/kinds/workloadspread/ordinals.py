@@ -17,7 +17,7 @@ from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_o
 from pykruise.kinds.workloadspread.slots import is_schedulable
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 from pykruise.kube.documents import get_path
-from pykruise.kube.ranges import Ranges, merged
+from pykruise.kube.values.ranges import Ranges, merged
 
 __all__ = ["Numbering", "numbering_of", "ordinal_of", "ordinals_beyond", "rank_of", "subset_by_ordinal"]
 

@@ -14,14 +14,14 @@ from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid
-from pykruise.kube.group_kinds import group_kind
-from pykruise.pods.open_parts import TEMPLATES, filled_parts, part_of, why_unreadable
-from pykruise.pods.placement_validation import toleration_errors
-from pykruise.pods.subset_placement import PlacementError
-from pykruise.pods.template_defaults import with_defaults
-from pykruise.pods.template_metadata import patch_key_errors
-from pykruise.pods.template_validation import pod_spec_errors
+from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.kube.values.group_kinds import group_kind
+from pykruise.pods.template.defaults import with_defaults
+from pykruise.pods.template.metadata import patch_key_errors
+from pykruise.pods.template.placement_validation import toleration_errors
+from pykruise.pods.template.subset_placement import PlacementError
+from pykruise.pods.template.typed_parts import TEMPLATES, filled_parts, part_of, why_unreadable
+from pykruise.pods.template.validation import pod_spec_errors
 
 __all__ = ["patch_errors", "template_of"]
 

@@ -20,8 +20,8 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, pod_chain, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.keys import DELETION_COST_ANNOTATION
-from pykruise.pods.views import PodView
+from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 

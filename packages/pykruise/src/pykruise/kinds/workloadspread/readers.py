@@ -17,15 +17,15 @@ from pykruise.kinds.workloadspread.limits import depends_on_replicas
 from pykruise.kinds.workloadspread.targets import BUILT_IN, PathError, replicas_of
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, Subset, SubsetStatus
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
-from pykruise.kube.group_kinds import GroupKind
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import OwnerReference
 from pykruise.kube.rbac import READ, Right, on
 from pykruise.kube.resources import CONFIG_MAPS, PODS
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.kube.values.owners import OwnerReference
 from pykruise.plans.targets import (
     TARGET_RESOURCES,
     OwnerReader,
@@ -33,7 +33,13 @@ from pykruise.plans.targets import (
     WorkloadReader,
     read_configuration,
 )
-from pykruise.pods.white_list import CONFIGURATION, Listed, WhiteList, WhiteListError, read_white_list
+from pykruise.pods.workload.allowed_workloads import (
+    CONFIGURATION,
+    Listed,
+    WhiteList,
+    WhiteListError,
+    read_white_list,
+)
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = [

@@ -20,9 +20,9 @@ from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.limits import ANY_NUMBER, room_in
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import condition_of
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.waiting import condition_of
 
 __all__ = [
     "CREATION_S",

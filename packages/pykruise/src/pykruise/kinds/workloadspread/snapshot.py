@@ -11,12 +11,12 @@ from pykruise.kinds.workloadspread.versions import DEFAULT_VERSIONED, UNVERSIONE
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.stored_values import Judged
 from pykruise.plans.targets import TargetView
 from pykruise.plans.views import NodeView
-from pykruise.pods.names import short_hash
-from pykruise.pods.views import PodView
+from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = ["Snapshot", "latest_version"]
 

@@ -16,10 +16,10 @@ from pykruise.kinds.workloadspread.limits import ANY_NUMBER, LimitError, limit_o
 from pykruise.kinds.workloadspread.slots import CREATION_S, SCHEDULABLE, pending_creations
 from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
-from pykruise.kube.api import Condition
 from pykruise.kube.clock import Instant, format_time, parse_time
-from pykruise.pods.views import PodView
-from pykruise.pods.waiting import condition_of
+from pykruise.kube.schemas.types import Condition
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.waiting import condition_of
 from pykruise.runtime.plan import Note
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Allocates and releases slots of subsets: many at once, none of them twice.
 
 admission of a pod ──▶ SubsetAllocator.allocate() ──┐
-deletion of a pod  ──▶ SubsetAllocator.release()  ──┴▶ kube/batched_updates.py: one status write for all ──▶ answers
+deletion of a pod  ──▶ SubsetAllocator.release()  ──┴▶ cache/batched_updates.py: one status write for all ──▶ answers
 
 A slot that is free only because the deletion of its pod was admitted is allocated when the API server shows that the
 pod terminates.
@@ -25,11 +25,11 @@ from pykruise.kinds.workloadspread.slots import (
 )
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView
-from pykruise.kube.batched_updates import BatchedUpdates, BatchStats, UnsettledError, UpdateRequest
+from pykruise.kube.cache.batched_updates import BatchedUpdates, BatchStats, UnsettledError, UpdateRequest
 from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
-from pykruise.pods.views import is_active
+from pykruise.pods.view.pod_view import is_active
 
 __all__ = ["SubsetAllocator"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_RESOURCES
 
 __all__ = [

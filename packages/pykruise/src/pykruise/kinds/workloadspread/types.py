@@ -7,7 +7,9 @@ Names, optional fields and defaults are those of the API. Patches stay documents
 
 from typing import Annotated, Final
 
-from pykruise.kube.api import (
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.crds import schema
+from pykruise.kube.schemas.types import (
     AnyObject,
     ApiObject,
     Condition,
@@ -24,8 +26,6 @@ from pykruise.kube.api import (
     Toleration,
     Typed,
 )
-from pykruise.kube.crds import schema
-from pykruise.kube.resources import Resource
 
 __all__ = [
     "WORKLOAD_SPREADS",

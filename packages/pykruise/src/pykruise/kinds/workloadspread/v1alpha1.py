@@ -9,7 +9,7 @@ from pykruise.kinds.workloadspread.types import (
     CommonSubset,
     CommonSubsetStatus,
 )
-from pykruise.kube.api import (
+from pykruise.kube.schemas.types import (
     ApiObject,
     Int64,
     NodeSelector,

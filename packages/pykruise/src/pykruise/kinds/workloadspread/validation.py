@@ -17,17 +17,17 @@ from pykruise.kinds.workloadspread.types import ScheduleStrategy, Subset, Worklo
 from pykruise.kinds.workloadspread.view import ADAPTIVE, STATEFUL_SET, target_of
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import invalid, required, too_many
-from pykruise.kube.field_rules import check_segment
-from pykruise.kube.group_kinds import GroupKind
+from pykruise.kube.pod_rules.field_errors import invalid, required, too_many
+from pykruise.kube.pod_rules.field_rules import check_segment
+from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_RESOURCES
-from pykruise.pods.placement_validation import (
+from pykruise.pods.template.placement_validation import (
     node_term_errors,
     preferred_terms_errors,
     toleration_errors,
 )
-from pykruise.pods.white_list import Listed, WhiteList
-from pykruise.pods.workload_validation import label_selector_errors
+from pykruise.pods.workload.allowed_workloads import Listed, WhiteList
+from pykruise.pods.workload.validation import label_selector_errors
 
 __all__ = ["Surroundings", "errors_of", "stored_errors"]
 

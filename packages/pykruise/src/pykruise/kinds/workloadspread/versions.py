@@ -9,9 +9,9 @@ Pure.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from pykruise.pods.keys import REVISION_LABEL, TEMPLATE_HASH_LABEL
-from pykruise.pods.names import short_hash
-from pykruise.pods.views import PodView
+from pykruise.pods.view.keys import REVISION_LABEL, TEMPLATE_HASH_LABEL
+from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.pod_view import PodView
 
 __all__ = ["DEFAULT_VERSIONED", "UNVERSIONED", "version_of", "version_of_pod", "versioned_kinds"]
 

@@ -15,10 +15,10 @@ from pykruise.kinds.workloadspread.types import (
     WorkloadSpreadStatus,
 )
 from pykruise.kube.documents import Document
-from pykruise.kube.group_kinds import GroupKind, group_kind
-from pykruise.kube.selectors import EVERYTHING, Selector
-from pykruise.pods.views import PodView
-from pykruise.pods.workloads import Projector, WorkloadView, selector_of, spec_reader
+from pykruise.kube.values.group_kinds import GroupKind, group_kind
+from pykruise.kube.values.selectors import EVERYTHING, Selector
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.views import Projector, WorkloadView, selector_of, spec_reader
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
 __all__ = ["ADAPTIVE", "BY_TARGET", "RAW", "SPREAD_VIEWS", "STATEFUL_SET", "SpreadView", "target_of"]

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pykruise.kube.documents import Document, annotations_of, get_path, labels_of
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.manager.doctor.findings import Finding, Level, fine, warning
 from pykruise.manager.doctor.live import Live
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS, related_budget
-from pykruise.pods.views import is_active
+from pykruise.pods.view.pod_view import is_active
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, related_budget
 
 __all__ = ["budget_findings", "check_budgets"]
 

@@ -9,7 +9,7 @@ from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, NODES
 from pykruise.manager.doctor.findings import Finding, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
-from pykruise.pods.node_image_api import NODE_IMAGES
+from pykruise.pods.images.node_image_api import NODE_IMAGES
 
 __all__ = ["check_images", "image_findings"]
 

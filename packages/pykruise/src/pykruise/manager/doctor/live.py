@@ -8,13 +8,13 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from pykruise.kinds.gates import GateError, Gates
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import DEPLOYMENTS, Resource
-from pykruise.kube.transport import Request
 from pykruise.manager.flags import parse
 from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import Settings

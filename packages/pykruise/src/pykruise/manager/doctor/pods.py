@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.owners import controller_of
 from pykruise.kube.resources import PODS
+from pykruise.kube.values.owners import controller_of
 from pykruise.manager.doctor.findings import Finding, fine, warning
 from pykruise.manager.doctor.live import Live
 

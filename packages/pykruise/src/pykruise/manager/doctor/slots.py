@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import Document, annotations_of, get_path
-from pykruise.kube.membership import RECORD, slot_lease
+from pykruise.kube.election.key_slots import SLOTS, read_record
+from pykruise.kube.election.membership import RECORD, slot_lease
 from pykruise.kube.resources import LEASES
-from pykruise.kube.slots import SLOTS, read_record
 from pykruise.manager.doctor.findings import Finding, fault, fine, warning
 from pykruise.manager.doctor.live import Live
 

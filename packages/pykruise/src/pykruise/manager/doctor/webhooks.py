@@ -30,7 +30,7 @@ from pykruise.kube.errors import (
 )
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.resources import NAMESPACES, SECRETS, SERVICES, Resource
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.manager.doctor.findings import Finding, fault, fine, unknown, warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.doctor.trial import trial_cloneset

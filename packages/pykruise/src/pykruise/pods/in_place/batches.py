@@ -13,12 +13,12 @@ from typing import TypeVar
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.containers import ContainerFacts
 from pykruise.pods.in_place.completion import image_verdict
 from pykruise.pods.in_place.pod import Settings, UpdatablePod, running_containers, running_statuses
 from pykruise.pods.in_place.resources import with_differences_only
 from pykruise.pods.in_place.state import BatchRecord, ImageRecord, UpdateState
 from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
+from pykruise.pods.view.containers import ContainerFacts
 
 __all__ = ["Batch", "effective_spec", "next_batch"]
 

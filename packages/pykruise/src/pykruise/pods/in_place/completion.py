@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.images import is_running
 from pykruise.pods.in_place.pod import (
@@ -32,6 +31,7 @@ from pykruise.pods.in_place.runtime_meta import (
     runtime_meta_of,
 )
 from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
 __all__ = ["SECOND_TAG_PATIENCE_S", "Verdict", "containers_verdict", "image_verdict", "pod_verdict"]
 

@@ -15,8 +15,6 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document, same
-from pykruise.pods import keys
-from pykruise.pods.containers import env_sources_of
 from pykruise.pods.in_place.pod import Settings
 from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, effective_resources, qos_class
 from pykruise.pods.in_place.update_spec import (
@@ -26,9 +24,11 @@ from pykruise.pods.in_place.update_spec import (
     RefMetadata,
     UpdateSpec,
 )
-from pykruise.pods.revisions import meaning
-from pykruise.pods.template_defaults import pull_policy_of_image, with_defaults
-from pykruise.pods.template_metadata import pod_metadata
+from pykruise.pods.template.defaults import pull_policy_of_image, with_defaults
+from pykruise.pods.template.metadata import pod_metadata
+from pykruise.pods.view import keys
+from pykruise.pods.view.containers import env_sources_of
+from pykruise.pods.workload.revisions import meaning
 
 __all__ = ["NotInPlace", "Template", "difference"]
 

@@ -13,10 +13,10 @@ import orjson
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
 from pykruise.pods.in_place.annotations import AnnotationError, WireMetadata, read_refs, text, write_changes
 from pykruise.pods.in_place.pod import GRACE_ANNOTATIONS, UpdatablePod, annotation
 from pykruise.pods.in_place.update_spec import UpdateSpec
+from pykruise.pods.view import keys
 
 __all__ = ["grace_of", "grace_text", "grace_until", "parse_grace"]
 

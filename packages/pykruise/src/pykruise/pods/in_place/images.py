@@ -6,7 +6,7 @@ up under whatever name the runtime knows it by.
 
 import msgspec
 
-from pykruise.pods.containers import ContainerStatusFacts
+from pykruise.pods.view.containers import ContainerStatusFacts
 
 __all__ = ["ImageName", "image_name", "is_running", "mean_the_same"]
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, Protocol
 import msgspec
 
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
-from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.settings import FromManager, OnGate
-from pykruise.pods.views import ConditionView
+from pykruise.pods.view import keys
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
+from pykruise.pods.view.pod_view import ConditionView
 
 __all__ = [
     "GRACE_ANNOTATIONS",

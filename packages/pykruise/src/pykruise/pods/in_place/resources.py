@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.quantities import Quantity
-from pykruise.pods.containers import NO_RESOURCES, ContainerFacts, Resources
+from pykruise.kube.values.quantities import Quantity
 from pykruise.pods.in_place.pod import UpdatablePod
 from pykruise.pods.in_place.update_spec import ResourceChange
+from pykruise.pods.view.containers import NO_RESOURCES, ContainerFacts, Resources
 
 __all__ = [
     "BOUNDS",

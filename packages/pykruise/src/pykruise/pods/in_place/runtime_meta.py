@@ -13,9 +13,9 @@ import msgspec
 
 from pykruise.agent.rules import environment
 from pykruise.agent.rules.container_metadata import container_hash
-from pykruise.pods.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION, UpdatablePod
+from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
 __all__ = [
     "ContainerMeta",

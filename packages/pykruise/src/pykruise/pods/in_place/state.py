@@ -13,7 +13,6 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
 from pykruise.pods.in_place.annotations import (
     AnnotationError,
     WireMetadata,
@@ -25,6 +24,7 @@ from pykruise.pods.in_place.annotations import (
 )
 from pykruise.pods.in_place.pod import STATE_ANNOTATIONS, UpdatablePod, annotation
 from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
+from pykruise.pods.view import keys
 
 __all__ = ["BatchRecord", "ImageRecord", "UpdateState", "parse_state", "state_of", "state_text"]
 

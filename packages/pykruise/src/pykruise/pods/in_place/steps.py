@@ -16,7 +16,6 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
-from pykruise.pods import keys
 from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.batches import Batch, effective_spec, next_batch
 from pykruise.pods.in_place.completion import containers_verdict
@@ -33,9 +32,10 @@ from pykruise.pods.in_place.pod import (
 from pykruise.pods.in_place.resources import resize_body, restarts
 from pykruise.pods.in_place.state import UpdateState, state_of, state_text
 from pykruise.pods.in_place.update_spec import UpdateSpec, merged_metadata, with_pending
-from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.names import short_hash
-from pykruise.pods.ready_condition import ready_after
+from pykruise.pods.lifecycle.ready_condition import ready_after
+from pykruise.pods.lifecycle.states import LifecycleState
+from pykruise.pods.view import keys
+from pykruise.pods.view.names import short_hash
 
 __all__ = [
     "Broken",

@@ -19,8 +19,8 @@ import orjson
 from pykruise.kube.documents import Document
 from pykruise.kube.package_data import package_data
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.conversions import EVENT_FACTS, EVENT_FIELDS, EventConverter
-from pykruise.sandbox.apiserver.strategies import Strategy
+from pykruise.sandbox.apiserver.custom.conversions import EVENT_FACTS, EVENT_FIELDS, EventConverter
+from pykruise.sandbox.apiserver.objects.strategies import Strategy
 
 __all__ = [
     "Catalog",

@@ -25,15 +25,15 @@ from pykruise.sandbox.apiserver.access.authorizer import (
     Authorizer,
 )
 from pykruise.sandbox.apiserver.access.tokens import Tokens
-from pykruise.sandbox.apiserver.admission import Admission
-from pykruise.sandbox.apiserver.calls import Call
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
-from pykruise.sandbox.apiserver.encoding import encode_object, relabel, revised, with_revision
-from pykruise.sandbox.apiserver.namespace_limits import LIMIT_RANGES, QUOTAS, Limits
-from pykruise.sandbox.apiserver.ownership import Ownership
-from pykruise.sandbox.apiserver.selection import Selection, fields_extractor
-from pykruise.sandbox.apiserver.storage import NO_LABELS, Change, Storage, Stored
-from pykruise.sandbox.apiserver.watches import Hub
+from pykruise.sandbox.apiserver.objects.ownership import Ownership
+from pykruise.sandbox.apiserver.objects.storage import NO_LABELS, Change, Storage, Stored
+from pykruise.sandbox.apiserver.plugins.namespace_limits import LIMIT_RANGES, QUOTAS, Limits
+from pykruise.sandbox.apiserver.plugins.reviewers import Admission
+from pykruise.sandbox.apiserver.requests.call import Call
+from pykruise.sandbox.apiserver.requests.encoding import encode_object, relabel, revised, with_revision
+from pykruise.sandbox.apiserver.requests.selection import Selection, fields_extractor
+from pykruise.sandbox.apiserver.requests.watches import Hub
 
 __all__ = ["Core", "trigger_of"]
 

@@ -16,13 +16,30 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from pykruise.kube.client.transport import Response
 from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
-from pykruise.kube.transport import Response
-from pykruise.sandbox.apiserver import (
+from pykruise.sandbox.apiserver import builtin
+from pykruise.sandbox.apiserver.access.attributes import attributes_of
+from pykruise.sandbox.apiserver.access.bootstrap import make_first_roles
+from pykruise.sandbox.apiserver.access.impersonation import acting_as
+from pykruise.sandbox.apiserver.access.users import ADMIN, User
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Conversions, builtin_entries
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.custom.crds import CRD_SHELF, CrdStrategy
+from pykruise.sandbox.apiserver.custom.definitions import Definitions
+from pykruise.sandbox.apiserver.objects.expiry import EventExpiry
+from pykruise.sandbox.apiserver.objects.lifecycle import FIRST_NAMESPACES
+from pykruise.sandbox.apiserver.objects.metadata import new_uid
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, Storage
+from pykruise.sandbox.apiserver.objects.strategies import Strategy
+from pykruise.sandbox.apiserver.plugins.quota_books import QuotaBooks
+from pykruise.sandbox.apiserver.plugins.reviewers import Admission, AdmissionChain, ReviewRule
+from pykruise.sandbox.apiserver.policies import Policies
+from pykruise.sandbox.apiserver.printing.forms import object_in_form
+from pykruise.sandbox.apiserver.requests import (
     applying,
-    builtin,
     deletion,
     logs,
     reads,
@@ -31,27 +48,12 @@ from pykruise.sandbox.apiserver import (
     token_requests,
     writes,
 )
-from pykruise.sandbox.apiserver.access.attributes import attributes_of
-from pykruise.sandbox.apiserver.access.bootstrap import make_first_roles
-from pykruise.sandbox.apiserver.access.impersonation import acting_as
-from pykruise.sandbox.apiserver.access.users import ADMIN, User
-from pykruise.sandbox.apiserver.admission import Admission, AdmissionChain, ReviewRule
-from pykruise.sandbox.apiserver.calls import Answer, Call, flag
-from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Conversions, builtin_entries
-from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.crds import CRD_SHELF, CrdStrategy
-from pykruise.sandbox.apiserver.definitions import Definitions
-from pykruise.sandbox.apiserver.expiry import EventExpiry
-from pykruise.sandbox.apiserver.forms import object_in_form
-from pykruise.sandbox.apiserver.lifecycle import FIRST_NAMESPACES
-from pykruise.sandbox.apiserver.metadata import new_uid
-from pykruise.sandbox.apiserver.negotiation import JSON, PLAIN, YAML, form_of, to_yaml
-from pykruise.sandbox.apiserver.patching import is_apply
-from pykruise.sandbox.apiserver.policies import Policies
-from pykruise.sandbox.apiserver.quota_books import QuotaBooks
-from pykruise.sandbox.apiserver.reviews import REVIEWS
-from pykruise.sandbox.apiserver.routes import Route, route
-from pykruise.sandbox.apiserver.statuses import (
+from pykruise.sandbox.apiserver.requests.call import Answer, Call, flag
+from pykruise.sandbox.apiserver.requests.negotiation import JSON, PLAIN, YAML, form_of, to_yaml
+from pykruise.sandbox.apiserver.requests.patching import is_apply
+from pykruise.sandbox.apiserver.requests.reviews import REVIEWS
+from pykruise.sandbox.apiserver.requests.routes import Route, route
+from pykruise.sandbox.apiserver.requests.statuses import (
     Refusal,
     bad_request,
     internal_error,
@@ -60,9 +62,7 @@ from pykruise.sandbox.apiserver.statuses import (
     page_not_found,
     status_document,
 )
-from pykruise.sandbox.apiserver.storage import MemoryStorage, Storage
-from pykruise.sandbox.apiserver.strategies import Strategy
-from pykruise.sandbox.apiserver.watches import Hub, HubStats, LineStream
+from pykruise.sandbox.apiserver.requests.watches import Hub, HubStats, LineStream
 from pykruise.sandbox.apiserver.webhooks.admission import WebhookAdmission
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, NoCaller
 from pykruise.sandbox.apiserver.webhooks.conversion import WebhookConversions
@@ -384,12 +384,12 @@ class ApiServer:
         return any(not entry.is_custom or entry.resource.version == version for entry in entries)
 
     def _discovery(self, path: str, accept: str) -> Document | None:
-        from pykruise.sandbox.apiserver.discovery import discovery_answer
+        from pykruise.sandbox.apiserver.requests.discovery import discovery_answer
 
         return discovery_answer(path.rstrip("/") or "/", accept, self._core.catalog)
 
     def _openapi(self, path: str) -> bytes | None:
-        from pykruise.sandbox.apiserver.openapi import openapi_answer
+        from pykruise.sandbox.apiserver.requests.openapi import openapi_answer
 
         return openapi_answer(path, self._core.catalog)
 

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.resources import Resource
+from pykruise.kube.values.quantities import parse_quantity
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CLUSTER_ROLES
-from pykruise.kube.selectors import selector_from
+from pykruise.kube.values.selectors import selector_from
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Work

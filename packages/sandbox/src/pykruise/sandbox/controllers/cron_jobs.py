@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.cron import Schedule, ScheduleError, parse_schedule
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CRON_JOBS, JOBS
+from pykruise.kube.values.cron import Schedule, ScheduleError, parse_schedule
 from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView, owner_reference_to
 from pykruise.runtime.operator import Work

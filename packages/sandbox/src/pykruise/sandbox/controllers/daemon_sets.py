@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.ids import Key
-from pykruise.kube.int_or_percent import Rounding, resolve
 from pykruise.kube.resources import DAEMON_SETS, PODS
+from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView, owner_reference_to
 from pykruise.runtime.operator import Work
@@ -45,9 +45,9 @@ from pykruise.sandbox.controllers.steps import (
     pod_deleted,
     warning,
 )
-from pykruise.sandbox.nodes import NodeView, Taint
+from pykruise.sandbox.nodes.specs import NodeView, Taint
 from pykruise.sandbox.pod_view import PodView
-from pykruise.sandbox.scheduling import matches_node, tolerates
+from pykruise.sandbox.scheduling.filters import matches_node, tolerates
 
 __all__ = ["WORK", "daemon_set_status", "next_step", "node_of"]
 

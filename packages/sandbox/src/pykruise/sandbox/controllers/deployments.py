@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.ids import Key
-from pykruise.kube.int_or_percent import Rounding, is_percent, resolve
 from pykruise.kube.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, REPLICA_SETS, STATEFUL_SETS
-from pykruise.kube.selectors import selector_from
+from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
+from pykruise.kube.values.selectors import selector_from
 from pykruise.runtime.control import Control
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Work

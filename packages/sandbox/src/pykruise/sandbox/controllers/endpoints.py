@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, same
-from pykruise.kube.hashing import rand_suffix
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import ENDPOINTS, SERVICES, Resource
+from pykruise.kube.values.hashing import rand_suffix
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.objects import DocumentView, absent_document, owner_reference_to
 from pykruise.runtime.operator import Work

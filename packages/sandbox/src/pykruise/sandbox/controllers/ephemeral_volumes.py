@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.owners import owner_reference
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from pykruise.kube.values.owners import owner_reference
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.objects import DocumentView, project_document
 from pykruise.runtime.operator import Work

@@ -7,16 +7,16 @@ import random
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from pykruise.kube.cache import Cache
-from pykruise.kube.client import Client
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
-from pykruise.kube.controller import unmeasured
+from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.resources import Resource
 from pykruise.runtime.assemble import Tuning, views_of
 from pykruise.runtime.objects import DocumentView
 from pykruise.runtime.operator import Operator
 from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS
-from pykruise.sandbox.nodes import NodeView
+from pykruise.sandbox.nodes.specs import NodeView
 from pykruise.sandbox.pod_view import PodView
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError
@@ -29,9 +29,9 @@ from pykruise.runtime.read import Around, Read
 from pykruise.runtime.wakes import Later, Wake
 from pykruise.sandbox.controllers.pods import BY_NODE, NODE_VIEWS, POD_VIEWS, documents
 from pykruise.sandbox.controllers.steps import each, in_order, normal, pod_deleted, pod_patched
-from pykruise.sandbox.nodes import LEASE_NAMESPACE, NodeView, Taint
+from pykruise.sandbox.nodes.specs import LEASE_NAMESPACE, NodeView, Taint
 from pykruise.sandbox.pod_view import PodView, instant_of
-from pykruise.sandbox.scheduling import tolerates
+from pykruise.sandbox.scheduling.filters import tolerates
 
 __all__ = ["EVICTION", "GRACE_S", "LIFECYCLE", "NOT_READY", "POD_COLLECTION", "tolerated_for"]
 

@@ -12,11 +12,11 @@ from typing import Final
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import NODES, PODS, Resource
-from pykruise.kube.selectors import Selector, selector_from
+from pykruise.kube.values.selectors import Selector, selector_from
 from pykruise.runtime.objects import DocumentView, object_views
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, ORPHANS, Views
 from pykruise.runtime.wakes import Wake, adoptable, by_owner
-from pykruise.sandbox.nodes import NodeView, project_node
+from pykruise.sandbox.nodes.specs import NodeView, project_node
 from pykruise.sandbox.pod_decoding import PodProjector
 from pykruise.sandbox.pod_view import PodView, instant_of
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.documents import Document, canonical, same
-from pykruise.kube.hashing import fnv32a, hash_text
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, Resource
+from pykruise.kube.values.hashing import fnv32a, hash_text
 from pykruise.runtime.objects import DocumentView, owner_reference_to
 from pykruise.runtime.ownership import ownership_of, ownership_stages
 from pykruise.runtime.plan import Stage, Step

@@ -14,9 +14,9 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import LAST_APPLIED, Document, canonical, deep_copy, same
-from pykruise.kube.hashing import fnv32a, hash_text
-from pykruise.kube.int_or_percent import Rounding, resolve
-from pykruise.kube.owners import owner_reference
+from pykruise.kube.values.hashing import fnv32a, hash_text
+from pykruise.kube.values.int_or_percent import Rounding, resolve
+from pykruise.kube.values.owners import owner_reference
 from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.pod_view import instant_of
 

@@ -16,11 +16,11 @@ import msgspec
 
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.ids import Key
-from pykruise.kube.node_rules import matches_term
-from pykruise.kube.quantities import parse_quantity
-from pykruise.kube.selectors import selector_from
+from pykruise.kube.pod_rules.nodes import matches_term
+from pykruise.kube.values.quantities import parse_quantity
+from pykruise.kube.values.selectors import selector_from
 from pykruise.runtime.objects import DocumentView
-from pykruise.sandbox.nodes import NodeView
+from pykruise.sandbox.nodes.specs import NodeView
 from pykruise.sandbox.pod_view import PodView
 
 __all__ = [

@@ -16,17 +16,17 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube.cache import Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.kube.quantities import parse_quantity
 from pykruise.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     STORAGE_CLASSES,
 )
+from pykruise.kube.values.quantities import parse_quantity
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.objects import DocumentView, absent_document, project_document
 from pykruise.runtime.operator import Work
@@ -53,7 +53,7 @@ from pykruise.sandbox.controllers.volume_choice import (
     size_of,
     waits_for_pod,
 )
-from pykruise.sandbox.nodes import NodeView
+from pykruise.sandbox.nodes.specs import NodeView
 from pykruise.sandbox.pod_view import PodView
 
 __all__ = ["CLAIMS", "DEFAULT_CLASS", "PROVISIONER", "STORAGE_CLASSES", "VOLUMES"]

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from pykruise.kube.cache import Projected
+from pykruise.kube.cache.cache import Projected
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key

@@ -34,9 +34,10 @@ from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.transport import Request, Response, WrappedTransport
 from pykruise.kube.clock import Clock
-from pykruise.kube.controller import unmeasured
+from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import (
@@ -49,16 +50,15 @@ from pykruise.kube.resources import (
     REPLICA_SETS,
     Resource,
 )
-from pykruise.kube.transport import Request, Response, WrappedTransport
 from pykruise.manager.manager import Manager
 from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.review import live_lookups
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.runtime.assemble import Tuning
-from pykruise.sandbox.apiserver.storage import Change, MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
-from pykruise.sandbox.pod_state import KubeletSettings
+from pykruise.sandbox.nodes.pod_state import KubeletSettings
 
 __all__ = ["STATUS_EVERY_S", "defined", "has_quiet_status", "made", "manager_of", "populate"]
 

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.documents import Document, get_path
-from pykruise.kube.node_rules import Taint
+from pykruise.kube.pod_rules.nodes import Taint
 from pykruise.kube.resources import NODES
-from pykruise.sandbox.nodes import NodeSpec, node_specs
+from pykruise.sandbox.nodes.specs import NodeSpec, node_specs
 
 __all__ = ["nodes_in", "nodes_of_subsets", "room_for"]
 

@@ -13,16 +13,16 @@ import msgspec
 
 from pykruise.cli.insight.playing.record import Record
 from pykruise.cli.insight.playing.values import Drain, NodeChange, Outage, Play
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NODES, PODS, Resource
-from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.views import PodView
-from pykruise.sandbox.faults import Rule
-from pykruise.sandbox.kubelet import Kubelets
-from pykruise.sandbox.nodes import node_specs
+from pykruise.pods.lifecycle.states import LifecycleState
+from pykruise.pods.view.pod_view import PodView
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.kubelet import Kubelets
+from pykruise.sandbox.nodes.specs import node_specs
 
 __all__ = ["Others"]
 

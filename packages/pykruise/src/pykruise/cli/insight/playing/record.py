@@ -18,12 +18,12 @@ from pykruise.cli.insight.playing.values import Action, Sample
 from pykruise.kinds.sidecarset.records import RecordError, read_records
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, SUBSET_LABEL
 from pykruise.kinds.workloadspread.injection import read_matched
-from pykruise.pods.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
-from pykruise.pods.lifecycle import LifecycleState
-from pykruise.pods.names import short_hash
-from pykruise.pods.pod_decoding import PodProjector
-from pykruise.pods.views import FINISHED, PodView
-from pykruise.sandbox.apiserver.storage import Change
+from pykruise.pods.lifecycle.states import LifecycleState
+from pykruise.pods.view.decoding import PodProjector
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
+from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.pod_view import FINISHED, PodView
+from pykruise.sandbox.apiserver.objects.storage import Change
 
 __all__ = ["Record", "acting", "loop_time"]
 

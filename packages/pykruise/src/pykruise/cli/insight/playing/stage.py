@@ -34,7 +34,7 @@ from pykruise.cli.insight.unavailability import look_at as look_at_budget
 from pykruise.cli.insight.united.explaining import explain_united
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document, decode, get_path
 from pykruise.kube.errors import ApiError, NotFoundError
@@ -42,9 +42,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.plans.insight import JobInsight, WorkloadInsight
-from pykruise.pods.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.pods.names import short_hash
-from pykruise.pods.views import PodView
+from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster
 from pykruise.sandbox.virtual_time import VirtualLoop

@@ -12,7 +12,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 from pykruise.manager.settings import Settings
 from pykruise.runtime.reasons import Reason
-from pykruise.sandbox.nodes import NodeSpec
+from pykruise.sandbox.nodes.specs import NodeSpec
 
 __all__ = ["Action", "Drain", "NodeChange", "Outage", "Play", "Played", "Sample", "World"]
 

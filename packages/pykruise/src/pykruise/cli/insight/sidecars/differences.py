@@ -11,7 +11,7 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.hashes import typed_sidecar
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kube.documents import same
-from pykruise.pods.revisions import RevisionView
+from pykruise.pods.workload.revisions import RevisionView
 
 __all__ = ["forcing_fields", "revision_of"]
 

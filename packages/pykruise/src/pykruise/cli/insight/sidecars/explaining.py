@@ -35,8 +35,8 @@ from pykruise.kinds.sidecarset.matching import chosen_contents
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code, remedy_of
-from pykruise.pods.sidecars import injected_sets
-from pykruise.pods.views import PodView
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.sidecars import injected_sets
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 

@@ -20,14 +20,14 @@ from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.snapshot import Snapshot
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, encode
 from pykruise.manager.settings import Settings
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS
-from pykruise.pods.revisions import RevisionView
-from pykruise.pods.views import PodView
-from pykruise.runtime.listed import Only
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.runtime.listed_objects import Only
 from pykruise.runtime.views import Views
 
 __all__ = ["EVENTS_IN", "SidecarSight", "look_at", "sight_of"]

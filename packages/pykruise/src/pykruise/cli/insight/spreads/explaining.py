@@ -37,7 +37,7 @@ from pykruise.kinds.workloadspread.status import (
 )
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
-from pykruise.kube.durations import short_duration
+from pykruise.kube.values.durations import short_duration
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.runtime.plan import Plan
 

@@ -22,13 +22,13 @@ from pykruise.kinds.workloadspread.slots import allocate_slot, fresh_entries
 from pykruise.kinds.workloadspread.status import computed
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
 from pykruise.plans.purposes import Purpose
-from pykruise.pods.keys import DELETION_COST_ANNOTATION
+from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 
 __all__ = ["forecast_spread"]
 

@@ -20,14 +20,14 @@ from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.kinds.workloadspread.targets import BUILT_IN
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, encode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.manager.settings import Settings
-from pykruise.pods.white_list import WhiteListError
+from pykruise.pods.workload.allowed_workloads import WhiteListError
 
 __all__ = ["SpreadSight", "look_at", "sight_of"]
 

@@ -35,7 +35,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SubsetWorkload,
     type_of,
 )
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import NotFoundError

@@ -15,7 +15,7 @@ from pykruise.cli.insight.outlook import Batch, Fate, Outlook
 from pykruise.cli.insight.united.explaining import EXPLAINED
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES, SubsetWorkload
-from pykruise.kube.client import Client
+from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from pykruise.sandbox.apiserver.access.users import User
-from pykruise.sandbox.apiserver.calls import flag
+from pykruise.sandbox.apiserver.requests.call import flag
 
 __all__ = ["Attributes", "attributes_of"]
 

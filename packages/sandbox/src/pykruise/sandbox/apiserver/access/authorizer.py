@@ -13,13 +13,13 @@ import msgspec
 
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import Status, StatusDetails
-from pykruise.kube.go_text import quoted
 from pykruise.kube.ids import Key
+from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.access.rules import PolicyRule, allows
 from pykruise.sandbox.apiserver.access.users import User
-from pykruise.sandbox.apiserver.statuses import Refusal
-from pykruise.sandbox.apiserver.storage import Change, Storage
+from pykruise.sandbox.apiserver.objects.storage import Change, Storage
+from pykruise.sandbox.apiserver.requests.statuses import Refusal
 
 __all__ = [
     "BINDINGS",

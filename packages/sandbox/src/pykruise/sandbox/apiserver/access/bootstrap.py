@@ -15,7 +15,7 @@ from pykruise.kube.documents import deep_copy
 from pykruise.kube.ids import Key
 from pykruise.kube.package_data import package_data
 from pykruise.sandbox.apiserver.access.authorizer import GROUP
-from pykruise.sandbox.apiserver.metadata import new_uid
+from pykruise.sandbox.apiserver.objects.metadata import new_uid
 
 if TYPE_CHECKING:
     from pykruise.sandbox.apiserver.core import Core

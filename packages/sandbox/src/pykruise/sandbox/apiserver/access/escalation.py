@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 from pykruise.sandbox.apiserver.access.authorizer import (
     BINDINGS,
@@ -21,8 +21,8 @@ from pykruise.sandbox.apiserver.access.authorizer import (
 )
 from pykruise.sandbox.apiserver.access.rules import PolicyRule, compacted, not_covered, shown
 from pykruise.sandbox.apiserver.access.users import User
-from pykruise.sandbox.apiserver.calls import Call
-from pykruise.sandbox.apiserver.statuses import forbidden, not_found
+from pykruise.sandbox.apiserver.requests.call import Call
+from pykruise.sandbox.apiserver.requests.statuses import forbidden, not_found
 
 __all__ = ["check_grant"]
 

@@ -18,7 +18,7 @@ from pykruise.sandbox.apiserver.access.users import (
     User,
     account_user,
 )
-from pykruise.sandbox.apiserver.statuses import bad_request
+from pykruise.sandbox.apiserver.requests.statuses import bad_request
 
 __all__ = ["IMPERSONATED_GROUP", "acting_as"]
 

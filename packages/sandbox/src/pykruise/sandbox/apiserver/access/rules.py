@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Final
 
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 
 __all__ = ["allows", "compacted", "not_covered", "shown"]

@@ -20,8 +20,8 @@ import orjson
 from pykruise.kube.clock import Clock
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.access.users import User, account_user
-from pykruise.sandbox.apiserver.metadata import new_uid
-from pykruise.sandbox.apiserver.storage import Stored
+from pykruise.sandbox.apiserver.objects.metadata import new_uid
+from pykruise.sandbox.apiserver.objects.storage import Stored
 
 __all__ = ["AUDIENCE", "Bound", "Tokens"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from pykruise.kube.builtin_types import DecodeError, Decoder, decoder_for
 from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.builtin_types import DecodeError, Decoder, decoder_for
 from pykruise.sandbox.apiserver.builtin.cluster_objects import (
     ConfigMapStrategy,
     EndpointsStrategy,

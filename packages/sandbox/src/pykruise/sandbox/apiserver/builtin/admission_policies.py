@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.field_errors import (
     duplicate,
     forbidden,
     invalid,
@@ -20,14 +20,14 @@ from pykruise.kube.field_errors import (
     not_supported,
     required,
 )
-from pykruise.kube.field_rules import Causes, check_one_of, check_qualified_name, check_selector
-from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
+from pykruise.kube.pod_rules.field_rules import Causes, check_one_of, check_qualified_name, check_selector
+from pykruise.kube.pod_rules.names import is_dns1035_label, is_dns1123_subdomain
 from pykruise.sandbox.apiserver.builtin.webhook_configurations import (
     check_expression,
     check_match_conditions,
     check_rule_with_operations,
 )
-from pykruise.sandbox.apiserver.expressions import RESERVED_WORDS
+from pykruise.sandbox.apiserver.custom.expressions import RESERVED_WORDS
 from pykruise.sandbox.apiserver.policies.reading import names_of, used_variables
 
 __all__ = ["check_policy", "check_policy_binding"]

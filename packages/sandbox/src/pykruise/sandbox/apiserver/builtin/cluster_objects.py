@@ -10,19 +10,19 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.builtin_types import Decoder
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import forbidden, invalid, required, too_long
-from pykruise.kube.field_rules import (
+from pykruise.kube.pod_rules.field_errors import forbidden, invalid, required, too_long
+from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_config_key,
     check_one_of,
     check_qualified_name,
     check_quantity_not_negative,
 )
-from pykruise.kube.go_text import quoted
-from pykruise.kube.validation_rules import is_valid_label_value
+from pykruise.kube.pod_rules.names import is_valid_label_value
+from pykruise.kube.schemas.builtin_types import Decoder
+from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.field_errors import (
     duplicate,
     invalid,
     invalid_shown,
@@ -22,9 +22,9 @@ from pykruise.kube.field_errors import (
     too_long,
     too_many,
 )
-from pykruise.kube.field_rules import Causes, check_not_negative, check_qualified_name
-from pykruise.kube.go_text import quoted
-from pykruise.kube.validation_rules import is_dns1123_subdomain
+from pykruise.kube.pod_rules.field_rules import Causes, check_not_negative, check_qualified_name
+from pykruise.kube.pod_rules.names import is_dns1123_subdomain
+from pykruise.kube.values.go_text import quoted
 
 __all__ = ["check_index_limits", "check_managed_by", "check_policies", "show_success_policy"]
 

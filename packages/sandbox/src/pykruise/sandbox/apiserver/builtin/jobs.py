@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pykruise.kube.cron import ScheduleError, parse_schedule
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.field_errors import (
     forbidden,
     go_string_map,
     invalid,
@@ -20,7 +19,7 @@ from pykruise.kube.field_errors import (
     not_supported,
     required,
 )
-from pykruise.kube.field_rules import (
+from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_immutable,
     check_not_negative,
@@ -28,7 +27,8 @@ from pykruise.kube.field_rules import (
     go_selector,
     selects,
 )
-from pykruise.kube.pod_rules import check_pod_template
+from pykruise.kube.pod_rules.pods import check_pod_template
+from pykruise.kube.values.cron import ScheduleError, parse_schedule
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 

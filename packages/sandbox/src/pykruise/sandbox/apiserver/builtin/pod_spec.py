@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pykruise.kube.documents import Document
-from pykruise.kube.quantities import Quantity
+from pykruise.kube.values.quantities import Quantity
 
 __all__ = [
     "add_default_tolerations",

@@ -12,14 +12,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pykruise.kube.clock import Instant, format_time
-from pykruise.kube.container_rules import check_whitespace
 from pykruise.kube.documents import Document, canonical, decode, deep_copy, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
-from pykruise.kube.field_rules import Causes, check_immutable, check_subdomain
-from pykruise.kube.pod_placement_rules import check_tolerations
-from pykruise.kube.pod_rules import check_names, check_pod_spec
-from pykruise.kube.validation_rules import is_qualified_name
+from pykruise.kube.pod_rules.containers import check_whitespace
+from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_rules import Causes, check_immutable, check_subdomain
+from pykruise.kube.pod_rules.names import is_qualified_name
+from pykruise.kube.pod_rules.placement import check_tolerations
+from pykruise.kube.pod_rules.pods import check_names, check_pod_spec
 from pykruise.sandbox.apiserver.builtin.pod_spec import (
     fill_pod,
     qos_class,

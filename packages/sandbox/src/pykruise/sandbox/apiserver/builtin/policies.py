@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.field_errors import (
     forbidden,
     invalid,
     invalid_shown,
     not_supported,
     required,
 )
-from pykruise.kube.field_rules import (
+from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_at_most_100_percent,
     check_immutable,

@@ -1,4 +1,4 @@
-"""Rules of ResourceQuotas and LimitRanges. Who enforces them on others is apiserver/limits.py.
+"""Rules of ResourceQuotas and LimitRanges. Who enforces them on others is apiserver/plugins/limits.py.
 
     an object as sent ──▶ …Strategy ──▶ the object as stored, or Causes
 
@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import duplicate, forbidden, invalid, required
-from pykruise.kube.field_rules import Causes, check_qualified_name, check_quantity_not_negative
-from pykruise.kube.quantities import Quantity
+from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, required
+from pykruise.kube.pod_rules.field_rules import Causes, check_qualified_name, check_quantity_not_negative
+from pykruise.kube.values.quantities import Quantity
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 
 __all__ = ["LimitRangeStrategy", "ResourceQuotaStrategy"]

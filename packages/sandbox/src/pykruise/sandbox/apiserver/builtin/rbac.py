@@ -8,20 +8,20 @@ Pure.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pykruise.kube.builtin_types import Decoder
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.field_errors import (
     invalid,
     invalid_shown,
     not_supported,
     required,
 )
-from pykruise.kube.field_rules import (
+from pykruise.kube.pod_rules.field_rules import (
     Causes,
 )
-from pykruise.kube.go_text import quoted
-from pykruise.kube.validation_rules import is_dns1123_subdomain
+from pykruise.kube.pod_rules.names import is_dns1123_subdomain
+from pykruise.kube.schemas.builtin_types import Decoder
+from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
 __all__ = ["RoleBindingStrategy", "RoleStrategy"]

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.field_errors import (
     duplicate,
     forbidden,
     invalid,
     invalid_shown,
     required,
 )
-from pykruise.kube.field_rules import (
+from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_immutable,
     check_label,
@@ -29,8 +29,8 @@ from pykruise.kube.field_rules import (
     check_port_number,
     check_subdomain,
 )
-from pykruise.kube.go_text import quoted
-from pykruise.kube.hashing import fnv32a
+from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.hashing import fnv32a
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
 __all__ = ["EndpointSliceStrategy", "ServiceStrategy"]

@@ -16,9 +16,9 @@ The base class is a complete strategy: the one of a kind without rules of its ow
 from collections.abc import Mapping
 from typing import Any
 
-from pykruise.kube.builtin_types import Decoder
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
+from pykruise.kube.schemas.builtin_types import Decoder
 
 
 class Strategy:

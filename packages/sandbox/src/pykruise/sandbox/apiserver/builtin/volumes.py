@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import forbidden, invalid, not_supported, required
-from pykruise.kube.field_rules import (
+from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_supported, required
+from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_immutable,
     check_one_of,
@@ -19,7 +19,7 @@ from pykruise.kube.field_rules import (
     check_selector,
     check_subdomain,
 )
-from pykruise.kube.quantities import parse_quantity
+from pykruise.kube.values.quantities import parse_quantity
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 

@@ -8,10 +8,9 @@ Pure.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kube.builtin_types import Decoder
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.field_errors import (
     duplicate,
     invalid,
     invalid_shown,
@@ -19,16 +18,21 @@ from pykruise.kube.field_errors import (
     required,
     too_many,
 )
-from pykruise.kube.field_rules import (
+from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_one_of,
     check_qualified_name,
     check_selector,
 )
-from pykruise.kube.go_text import quoted
-from pykruise.kube.validation_rules import is_dns1035_label, is_dns1123_subdomain
+from pykruise.kube.pod_rules.names import is_dns1035_label, is_dns1123_subdomain
+from pykruise.kube.schemas.builtin_types import Decoder
+from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
-from pykruise.sandbox.apiserver.expressions import CONDITION_VARIABLES, ExpressionError, compile_expression
+from pykruise.sandbox.apiserver.custom.expressions import (
+    CONDITION_VARIABLES,
+    ExpressionError,
+    compile_expression,
+)
 
 __all__ = [
     "AdmissionPolicyBindingStrategy",

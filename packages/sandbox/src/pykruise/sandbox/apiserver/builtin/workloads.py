@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause
-from pykruise.kube.field_errors import (
+from pykruise.kube.pod_rules.field_errors import (
     forbidden,
     go_string_map,
     invalid,
@@ -20,7 +20,7 @@ from pykruise.kube.field_errors import (
     not_supported,
     required,
 )
-from pykruise.kube.field_rules import (
+from pykruise.kube.pod_rules.field_rules import (
     Causes,
     check_at_most_100_percent,
     check_immutable,
@@ -32,8 +32,8 @@ from pykruise.kube.field_rules import (
     int_or_percent_number,
     selects,
 )
-from pykruise.kube.pod_rules import check_pod_template
-from pykruise.kube.selectors import SelectorError, selector_from
+from pykruise.kube.pod_rules.pods import check_pod_template
+from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec, fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 

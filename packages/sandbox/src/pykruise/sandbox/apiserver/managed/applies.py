@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from pykruise.kube.documents import Document
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.managed.field_sets import (
     EMPTY,
     FieldSet,

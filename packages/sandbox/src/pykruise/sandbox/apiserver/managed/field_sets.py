@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 
 __all__ = [
     "EMPTY",

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.kube.builtin_types import fields_of
 from pykruise.kube.package_data import package_data
+from pykruise.kube.schemas.builtin_types import fields_of
 
 __all__ = ["FREE", "SCALAR", "Shape", "of_definition", "of_schema"]
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, has, show_step
 from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.admission import Admission, Verdict
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.storage import Change
+from pykruise.sandbox.apiserver.objects.storage import Change
+from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Verdict
 
 __all__ = ["Policies"]
 

@@ -16,10 +16,11 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import Cause
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import Selector
-from pykruise.sandbox.apiserver.admission import Admission, Concerns, Verdict
+from pykruise.kube.values.selectors import Selector
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.objects.storage import Change, Stored
+from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Concerns, Verdict
 from pykruise.sandbox.apiserver.policies import BINDINGS, POLICIES
 from pykruise.sandbox.apiserver.policies.judging import Denial, judge
 from pykruise.sandbox.apiserver.policies.reading import (
@@ -32,8 +33,7 @@ from pykruise.sandbox.apiserver.policies.reading import (
     names_resource,
     policy_from,
 )
-from pykruise.sandbox.apiserver.statuses import Refusal, forbidden
-from pykruise.sandbox.apiserver.storage import Change, Stored
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
 from pykruise.sandbox.apiserver.webhooks.configurations import is_exempt
 from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, Seen
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.sandbox.apiserver.expressions import EvaluationError, Expression, conditions_hold
+from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, Expression, conditions_hold
 from pykruise.sandbox.apiserver.policies.reading import Policy, Validation, used_variables
 
 __all__ = ["Denial", "judge"]

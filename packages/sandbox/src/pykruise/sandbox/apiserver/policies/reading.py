@@ -14,8 +14,8 @@ import msgspec
 
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import Selector, selector_from
-from pykruise.sandbox.apiserver.expressions import (
+from pykruise.kube.values.selectors import Selector, selector_from
+from pykruise.sandbox.apiserver.custom.expressions import (
     CONDITION_VARIABLES,
     POLICY_VARIABLES,
     Expression,

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pykruise.kube import field_errors as causes
-from pykruise.kube.go_text import quoted
-from pykruise.kube.patterns import compile_pattern
-from pykruise.sandbox.apiserver.formats import check_for
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.patterns import compile_pattern
+from pykruise.sandbox.apiserver.custom.formats import check_for
 from pykruise.sandbox.apiserver.schemas.paths import (
     Check,
     Found,

@@ -6,7 +6,7 @@ a schema node ──▶ compile_list_check(), compile_embedded_check() ──▶
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pykruise.kube import field_errors as causes
+from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.sandbox.apiserver.schemas.paths import (
     Check,
     Found,

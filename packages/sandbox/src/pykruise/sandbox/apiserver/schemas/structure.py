@@ -6,9 +6,9 @@ the schema of a CRD version ──▶ offences(), bad_defaults() ──▶ cause
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from pykruise.kube import field_errors as causes
 from pykruise.kube.errors import Cause
-from pykruise.kube.patterns import PatternError, compile_pattern
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.kube.values.patterns import PatternError, compile_pattern
 from pykruise.sandbox.apiserver.schemas.checks import compile_check
 from pykruise.sandbox.apiserver.schemas.paths import Found, Schema
 

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kube import field_errors as causes
 from pykruise.kube.errors import Cause
-from pykruise.sandbox.apiserver.expressions import (
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.sandbox.apiserver.custom.expressions import (
     RESERVED_WORDS,
     EvaluationError,
     Expression,

@@ -23,17 +23,17 @@ from pykruise.kube.errors import Status
 from pykruise.kube.patches.errors import PatchError
 from pykruise.kube.patches.json_patch import apply_json_patch
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.admission import Admission, Concerns, Verdict
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.expressions import EvaluationError, conditions_hold
-from pykruise.sandbox.apiserver.statuses import (
+from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, conditions_hold
+from pykruise.sandbox.apiserver.objects.storage import Change
+from pykruise.sandbox.apiserver.plugins.reviewers import Admission, Concerns, Verdict
+from pykruise.sandbox.apiserver.requests.statuses import (
     Refusal,
     bad_request,
     forbidden,
     internal_error,
     status_of,
 )
-from pykruise.sandbox.apiserver.storage import Change
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError
 from pykruise.sandbox.apiserver.webhooks.configurations import Webhook, is_exempt, webhooks_in
 from pykruise.sandbox.apiserver.webhooks.wire import (

@@ -12,8 +12,8 @@ import msgspec
 
 from pykruise.kube.documents import Document, labels_of
 from pykruise.kube.resources import Resource
-from pykruise.kube.selectors import Selector, selector_from
-from pykruise.sandbox.apiserver.expressions import CONDITION_VARIABLES, Expression, compile_expression
+from pykruise.kube.values.selectors import Selector, selector_from
+from pykruise.sandbox.apiserver.custom.expressions import CONDITION_VARIABLES, Expression, compile_expression
 from pykruise.sandbox.apiserver.webhooks.calling import Target, target_of
 
 __all__ = ["Rule", "Webhook", "is_exempt", "rule_from", "webhooks_in"]

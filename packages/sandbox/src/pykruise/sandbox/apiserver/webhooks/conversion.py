@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.catalog import Conversions, Converter
-from pykruise.sandbox.apiserver.metadata import new_uid
-from pykruise.sandbox.apiserver.statuses import Refusal, unclassified_error
+from pykruise.sandbox.apiserver.objects.metadata import new_uid
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, unclassified_error
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, CallFailedError, Target, target_of
 from pykruise.sandbox.apiserver.webhooks.wire import (
     CallingError,

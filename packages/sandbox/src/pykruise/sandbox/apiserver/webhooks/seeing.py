@@ -14,9 +14,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.scale import scale_of
-from pykruise.sandbox.apiserver.statuses import not_found
-from pykruise.sandbox.apiserver.storage import Stored
+from pykruise.sandbox.apiserver.objects.storage import Stored
+from pykruise.sandbox.apiserver.requests.scale import scale_of
+from pykruise.sandbox.apiserver.requests.statuses import not_found
 
 __all__ = ["Seeing", "Seen"]
 

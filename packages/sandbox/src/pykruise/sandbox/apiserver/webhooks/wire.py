@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document
-from pykruise.kube.go_text import quoted
+from pykruise.kube.values.go_text import quoted
 
 __all__ = [
     "CallingError",

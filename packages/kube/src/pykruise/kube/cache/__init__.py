@@ -1,0 +1,1 @@
+"""Mirrors of resources: list, watch, own writes."""

@@ -1,0 +1,76 @@
+"""Changes of a cache on their way to who subscribed to them.
+
+Store ──put(Change)──▶ waiting ──deliver()──▶ handlers (which enqueue a key)
+
+One after another, in the order of changes. A handler may change the cache itself: that is delivered after the
+present change, to all.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+from pykruise.kube.cache.store import Change, Projected
+
+__all__ = ["SLICE", "Delivery"]
+
+_log = logging.getLogger(__name__)
+
+SLICE: Final = 128
+"""Changes, events or list items handled before other tasks get their turn."""
+
+T = TypeVar("T", bound=Projected)
+
+
+class Delivery(Generic[T]):
+    """Belongs to one event loop. `source` is what log messages begin with."""
+
+    def __init__(self, source: Any) -> None:
+        self.failures = 0
+        """How often a handler raised."""
+        self._source = source
+        self._handlers: tuple[Callable[[Change[T]], None], ...] = ()
+        self._waiting: deque[Change[T]] = deque()
+        self._is_delivering = False
+
+    def subscribe(self, handler: Callable[[Change[T]], None]) -> Callable[[], None]:
+        """Call `handler` with every change from now on; returns what ends that."""
+        self._handlers = (*self._handlers, handler)
+
+        def unsubscribe() -> None:
+            self._handlers = tuple(other for other in self._handlers if other is not handler)
+
+        return unsubscribe
+
+    def put(self, change: Change[T]) -> None:
+        """To be delivered with the next `deliver`."""
+        if self._handlers:
+            self._waiting.append(change)
+
+    def deliver(self, most: int | None = None) -> None:
+        """Call the handlers with what waits, or with `most` of it. One that raises is logged and counted."""
+        if not self._waiting or self._is_delivering:
+            return
+        self._is_delivering = True
+        try:
+            count = 0
+            while self._waiting and count != most:
+                count += 1
+                change = self._waiting.popleft()
+                for handler in self._handlers:
+                    try:
+                        handler(change)
+                    except Exception:
+                        self.failures += 1
+                        _log.exception("%s %s: a handler failed", self._source, change.key)
+        finally:
+            self._is_delivering = False
+
+    async def deliver_in_slices(self) -> None:
+        """The same, and other tasks get their turn in between."""
+        self.deliver(most=SLICE)
+        while self._waiting:
+            await asyncio.sleep(0)
+            self.deliver(most=SLICE)

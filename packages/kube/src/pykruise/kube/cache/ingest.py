@@ -1,0 +1,355 @@
+"""What a cache learns of its resource, decoded and put into the store.
+
+watch events, lists (reflector.py) ──▶ Ingest ──project──▶ store.py ──▶ delivery.py
+answers to own writes (cache.py)   ──▶    └── event_batching.py: at once, or a moment later and together
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from pykruise.kube.cache.delivery import SLICE, Delivery
+from pykruise.kube.cache.event_batching import Inbox, Pace
+from pykruise.kube.cache.store import Entry, Projected, Store
+from pykruise.kube.client.client import WatchEvent
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.documents import Document, decode, get_path, labels_of
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.kube.values.field_selectors import parse_field_selector
+from pykruise.kube.values.selectors import parse_label_selector
+
+__all__ = ["Ingest", "Listing", "Project", "SelectorView"]
+
+_log = logging.getLogger(__name__)
+
+_HEAD: Final = 1024
+"""Bytes of an event in which its object's version is looked for."""
+
+_VERSION: Final = re.compile(rb'"resourceVersion":"([0-9]+)"')
+_GRACE: Final = re.compile(rb'"deletionGracePeriodSeconds":[1-9]')
+"""Of a pod that has time to stop: it is not finished, which need not be read from the whole object."""
+
+T = TypeVar("T", bound=Projected)
+
+Project = Callable[[bytes | msgspec.Raw], T]
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    finalizers: tuple[str, ...] | None = None
+
+
+class _Details(msgspec.Struct, frozen=True, gc=False):
+    uid: str = ""
+
+
+class _Envelope(msgspec.Struct, frozen=True, gc=False):
+    """What all objects have, and the one thing of a Status that matters here: which uid it is about."""
+
+    kind: str = ""
+    metadata: _Meta = _Meta()
+    details: _Details | None = None
+
+    @property
+    def key(self) -> Key:
+        return Key(self.metadata.namespace, self.metadata.name)
+
+    @property
+    def version(self) -> int:
+        return int(self.metadata.resource_version)
+
+    @property
+    def is_finished(self) -> bool:
+        """Terminating with nothing left to wait for: the API server removes it with the very write.
+
+        The grace period must be there and 0: Namespaces have none, and wait for `spec.finalizers`.
+        """
+        meta = self.metadata
+        return bool(
+            meta.deletion_timestamp and not meta.finalizers and meta.deletion_grace_period_seconds == 0
+        )
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+
+
+def _has_grace(raw: bytes) -> bool:
+    return _GRACE.search(raw, 0, _HEAD) is not None
+
+
+class SelectorView:
+    """What selectors let through, for answers that come from elsewhere than list and watch."""
+
+    def __init__(self, label_selector: str, field_selector: str) -> None:
+        self._labels = parse_label_selector(label_selector)
+        self._fields = parse_field_selector(field_selector)
+
+    def has(self, raw: bytes) -> bool:
+        doc = decode(raw)
+        return self._labels.matches(labels_of(doc)) and self._fields.matches(lambda path: _field(doc, path))
+
+
+def _field(doc: Document, path: str) -> str:
+    """The value of a field as field selectors see it: `spec.nodeName`; empty when it is not set."""
+    value = get_path(doc, *path.split("."), default="")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Ingest(Generic[T]):
+    """Fills `store` and has `delivery` deliver. Belongs to one event loop.
+
+    `namespace=""` means all; `view`: None means that no selectors filter.
+    """
+
+    def __init__(
+        self,
+        resource: Resource,
+        store: Store[T],
+        delivery: Delivery[T],
+        *,
+        project: Project[T],
+        namespace: str,
+        view: SelectorView | None,
+        clock: Clock,
+        pace: Pace | None,
+        on_distrust: Callable[[str], None],
+    ) -> None:
+        self.events = 0
+        self.foreign = 0
+        """Answers to writes that are not of this cache."""
+        self.unreadable = 0
+        self.last_event_at: Instant | None = None
+        self.synced = asyncio.Event()
+        """Set when the first list has been applied."""
+        self.inbox = Inbox(pace)
+        self.flush = self.inbox.empty
+        self._resource = resource
+        self._store = store
+        self._delivery = delivery
+        self._project = project
+        self._namespace = namespace
+        self._view = view
+        self._clock = clock
+        self._on_distrust = on_distrust
+
+    # ── own writes ───────────────────────────────────────────────────────────
+
+    def take_written(self, raw: bytes) -> None:
+        """The answer to a write."""
+        try:
+            obj, values = self.read(raw)
+            is_finished = (
+                b'"deletionTimestamp"' in raw and not _has_grace(raw) and _decode_envelope(raw).is_finished
+            )
+        except Exception as error:
+            self.note_unreadable(raw, error)
+            return
+        key = Key(obj.namespace, obj.name)
+        if not obj.uid or not self._covers(key):
+            self.foreign += 1
+        elif is_finished:
+            self._store.put_deleted(key, obj.uid, known=obj.resource_version)
+        else:
+            matches = self._view is None or self._view.has(raw)
+            self._store.put_written(key, obj, values, matches=matches)
+        self._delivery.deliver()
+
+    def take_deleted(self, answer: tuple[Key, str, bytes]) -> None:
+        """The answer to a DELETE of an object with this uid; b"": the server said it is not there."""
+        key, uid, raw = answer
+        if not raw:
+            self._put_deleted(key, uid, known=0)
+            return
+        if _has_grace(raw):
+            self.take_written(raw)
+            return
+        try:
+            envelope = _decode_envelope(raw)
+            if envelope.kind == "Status":
+                self._put_deleted(key, uid or (envelope.details.uid if envelope.details else ""), known=0)
+            elif envelope.metadata.deletion_timestamp is None or envelope.is_finished:
+                known = envelope.version if envelope.metadata.resource_version else 0
+                self._put_deleted(key, uid or envelope.metadata.uid, known=known)
+            else:
+                self.take_written(raw)
+        except (msgspec.DecodeError, ValueError) as error:
+            self.note_unreadable(raw, error)
+
+    def _put_deleted(self, key: Key, uid: str, *, known: int) -> None:
+        if uid and self._covers(key):
+            self._store.put_deleted(Key(*key), uid, known=known)
+            self._delivery.deliver()
+        else:
+            self.foreign += 1
+
+    def _covers(self, key: Key) -> bool:
+        return not self._namespace or key[0] == self._namespace
+
+    # ── watch events ─────────────────────────────────────────────────────────
+
+    @property
+    def position(self) -> int:
+        """The version to watch from."""
+        self.flush()
+        return self._store.position
+
+    def on_event(self, event: WatchEvent) -> None:
+        """An event of the watch."""
+        self.events += 1
+        self.last_event_at = self._clock()
+        self.inbox.put(self._take_event, event)
+
+    def _take_event(self, event: WatchEvent) -> None:
+        if event.type == "MODIFIED" or event.type == "ADDED":
+            self._take_changed(event.object)
+        else:
+            self._take_envelope(event.type, event.object)
+        self._delivery.deliver()
+        if self._store.distrust:
+            self._on_distrust(self._store.distrust)
+
+    def _take_changed(self, raw: msgspec.Raw) -> None:
+        if self._is_own_write(raw):
+            self._store.confirm_pending()
+            return
+        try:
+            obj, values = self.read(raw)
+        except Exception as error:
+            self.note_unreadable(raw, error)
+            self._skip(raw)
+            return
+        self._store.apply_changed(Key(obj.namespace, obj.name), obj, values)
+
+    def _is_own_write(self, raw: msgspec.Raw) -> bool:
+        """Whether the event only shows an own write, whose answer is in the store already (or a later one).
+
+        Almost half of the events of a busy manager are of this kind, and need not be read once more. The uid is
+        looked for as well, should some text of the object look like its version.
+        """
+        pending = self._store.next_pending()
+        if pending is None:
+            return False
+        version, held = pending
+        head = memoryview(raw)[:_HEAD]
+        found = _VERSION.search(head)
+        return found is not None and int(found[1]) == version and held.uid.encode() in bytes(head)
+
+    def _skip(self, raw: msgspec.Raw) -> None:
+        """The version of an object that `project` cannot read counts as seen."""
+        try:
+            envelope = _decode_envelope(raw)
+            version = envelope.version
+        except (msgspec.DecodeError, ValueError):
+            return
+        self._store.apply_unreadable(envelope.key, version)
+
+    def _take_envelope(self, kind: str, raw: msgspec.Raw) -> None:
+        # A deleted object's version is that of its deletion, so the envelope is enough whatever else is in it.
+        try:
+            envelope = _decode_envelope(raw)
+            version = envelope.version
+            if kind not in ("DELETED", "BOOKMARK"):
+                raise ValueError(f"unknown event type {kind!r}")
+        except (msgspec.DecodeError, ValueError) as error:
+            self.note_unreadable(raw, error)
+            return
+        if kind == "DELETED":
+            self._store.apply_deleted(envelope.key, envelope.metadata.uid, version)
+        else:
+            self._store.apply_bookmark(version)
+
+    # ── lists ────────────────────────────────────────────────────────────────
+
+    def begin_list(self) -> "Listing[T]":
+        """A list is about to be asked for."""
+        self.flush()
+        return Listing(self, self._store)
+
+    def reset(self) -> None:
+        """Forget all: the server's versions have begun again below what is known."""
+        self._store.reset()
+
+    async def deliver(self) -> None:
+        """A list was finished: its changes are handled now."""
+        await self._delivery.deliver_in_slices()
+
+    # ── reading ──────────────────────────────────────────────────────────────
+
+    def read(self, raw: bytes | msgspec.Raw) -> Entry[T]:
+        """The object and its index values: what can go wrong goes wrong before the store changes."""
+        obj = self._project(raw)
+        return obj, self._store.index_values(obj)
+
+    def note_unreadable(self, raw: bytes | msgspec.Raw, error: Exception) -> None:
+        """Count and log."""
+        self.unreadable += 1
+        _log.warning("%s %s: cannot be read: %s", self._resource, _describe(raw), error)
+
+
+class Listing(Generic[T]):
+    """One list on its way into the store; below version `floor` it is stale."""
+
+    def __init__(self, ingest: Ingest[T], store: Store[T]) -> None:
+        self.floor = store.floor
+        self._ingest = ingest
+        self._store = store
+        self._number = store.begin_list()
+        self._listed: list[Entry[T]] = []
+        self._unreadable: set[Key] = set()
+
+    async def read(self, page: Sequence[msgspec.Raw]) -> None:
+        """The next page."""
+        for count, raw in enumerate(page, 1):
+            try:
+                self._listed.append(self._ingest.read(raw))
+            except Exception as error:
+                self._ingest.note_unreadable(raw, error)
+                self._unreadable.add(_key_in(raw))
+            if count % SLICE == 0:
+                await asyncio.sleep(0)
+
+    def restart(self) -> None:
+        """What was read does not count: the list begins again."""
+        self._listed.clear()
+
+    async def finish(self, version: int) -> None:
+        """All pages were read."""
+        if not self._ingest.synced.is_set():
+            await self._put_in_slices()
+        self._ingest.flush()
+        # From here on nothing waits: the list is applied as a whole.
+        self._store.replace(version, self._listed, self._unreadable, number=self._number)
+        self._ingest.synced.set()
+
+    async def _put_in_slices(self) -> None:
+        """The first list, little by little: nothing is planned from a cache that is not synced."""
+        for count, (obj, values) in enumerate(self._listed, 1):
+            self._store.put_listed(Key(obj.namespace, obj.name), obj, values, number=self._number)
+            if count % SLICE == 0:
+                await asyncio.sleep(0)
+
+
+def _key_in(raw: bytes | msgspec.Raw) -> Key:
+    try:
+        return _decode_envelope(raw).key
+    except msgspec.DecodeError:
+        return Key("", "")
+
+
+def _describe(raw: bytes | msgspec.Raw) -> str:
+    """Key and version of an object that cannot be read, as far as they can be."""
+    try:
+        envelope = _decode_envelope(raw)
+    except msgspec.DecodeError:
+        return "(an object without readable metadata)"
+    return f"{envelope.key} at version {envelope.metadata.resource_version or '?'}"

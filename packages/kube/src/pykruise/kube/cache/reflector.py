@@ -1,0 +1,315 @@
+"""List and watch of one resource, for as long as it is wanted, whatever goes wrong.
+
+API server ──list──▶ Reflector.run() ──Listing.read(), .finish()──▶ ingest.py
+           ──watch─▶                 ──on_event()──▶
+
+Always consistent lists; `resourceVersion=0` could be older than a write of one's own. A list below what is known
+(`Listing.floor`) is stale and is asked for again; if that goes on, the storage of the cluster was set back
+(restored from a backup), and what the server says is taken as it is.
+
+**Faults.** The stream's normal end, and silence: watch again from where it was. 410 in any form: list. Cut connections,
+429, 5xx, 401: wait (exponential with jitter, at most 30 s, Retry-After honoured, reset by progress), then watch on.
+404 (the CRD is not there yet): keep asking; what is known is kept, an error never reads as "nothing there".
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any, Final, Never
+
+from pykruise.kube.cache.delivery import SLICE
+from pykruise.kube.cache.ingest import Ingest
+from pykruise.kube.client.client import Client, WatchEvent
+from pykruise.kube.control.timeout_scope import end_now
+from pykruise.kube.errors import (
+    ApiError,
+    BadRequestError,
+    GoneError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    RequestTimeoutError,
+    SilentStreamError,
+)
+from pykruise.kube.resources import Resource
+
+__all__ = ["IDLE_TIMEOUT_S", "Reflector"]
+
+_log = logging.getLogger(__name__)
+
+IDLE_TIMEOUT_S: Final = 120.0
+"""A watch that is silent this long is opened again. A real API server sends a bookmark about once a minute to
+who asks for them, so two have been missed; it does not promise them, but opening again costs one request and
+loses nothing, and the server ends every watch after some minutes anyway."""
+
+BACKOFF_BASE_S = 0.2
+BACKOFF_CAP_S = 30.0
+_HEALTHY_S = 5.0  # a watch that was open this long ends a row of failures
+_STALE_LISTS = 5  # that many stale lists in a row: the server's storage was set back
+
+
+class _DistrustError(Exception):
+    """The order of events was broken, or a list is older than what is known."""
+
+
+class Reflector:
+    """Lists and watches `resource` into `ingest`. `namespace=""` means all."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        ingest: Ingest[Any],
+        *,
+        namespace: str,
+        label_selector: str,
+        field_selector: str,
+        rng: random.Random,
+        idle_timeout_s: float,
+        metadata_only: bool = False,
+    ) -> None:
+        self.is_connected = False
+        """A watch is open."""
+        self.lists = 0
+        self.watches = 0
+        self.errors = 0
+        """Lists and watches that failed."""
+        self.last_error = ""
+        """Why there is no watch now; empty while one is open."""
+        self.last_code = 0
+        """... its HTTP status where the server refused; else 0."""
+        self._client = client
+        self._resource = resource
+        self._ingest = ingest
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._rng = rng
+        self._idle_timeout_s = idle_timeout_s
+        self._metadata_only = metadata_only
+        self._must_list = True
+        self._distrust = ""
+        self._end_watch: Callable[[], None] = _nothing
+        self._is_replaced = False  # what is watched: the present watch may hear nothing of what comes
+        self._wanted_lists: list[asyncio.Future[None]] = []
+        self._stale_lists = 0
+        self._is_running = False
+        self._has_progressed = False
+        self._open_s = 0.0
+        self._failures = 0
+        self._logged_error = ""
+        self._was_gone = False
+
+    async def run(self) -> Never:
+        """List and watch until cancelled. Raises RuntimeError when it is running already."""
+        if self._is_running:
+            raise RuntimeError(f"the cache of {self._resource} is running already")
+        self._is_running = True
+        try:
+            while True:
+                wait_s = await self._list_and_watch()
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
+        finally:
+            self._is_running = False
+
+    def relist(self, *, because: str) -> None:
+        """What the watch says cannot be relied on any more: end it, and list."""
+        self._distrust = because
+        self._end_watch()
+        self._end_watch = _nothing
+
+    def watch_anew(self) -> None:
+        """Open the watch again, from where it is. Nothing while no watch is open: the next one is new in any case."""
+        if self.is_connected:
+            self._is_replaced = self._has_progressed = True
+            self._end_watch()
+
+    async def list_anew(self) -> None:
+        """Return when a list that was asked for after this call is taken over, however often that fails before."""
+        wanted = asyncio.get_running_loop().create_future()
+        self._wanted_lists.append(wanted)
+        self.watch_anew()
+        await wanted
+
+    async def _list_and_watch(self) -> float:
+        """List if need be, then watch until that ends; returns the seconds to wait before the next time."""
+        self._has_progressed = False
+        self._open_s = 0.0
+        try:
+            if self._must_list or self._distrust or self._wanted_lists:
+                await self._list()
+            await self._watch()
+        except SilentStreamError as error:
+            _log.debug("%s: %s; watching from %d", self._resource, error, self._ingest.position)
+            self._has_progressed = True  # a quiet resource is no failing server
+        except (KubeError, _DistrustError) as error:
+            return self._note_failure(error)
+        except Exception as error:  # the mirror must not stop because of a bug, in whatever part
+            _log.exception("%s: list and watch failed", self._resource)
+            return self._note_failure(error)
+        if self._has_progressed or self._open_s >= _HEALTHY_S:
+            self._failures = 0
+            return 0.0
+        # A server that ends every watch at once would otherwise be asked without a pause.
+        self._failures += 1
+        return self._backoff_s()
+
+    # ── list ─────────────────────────────────────────────────────────────────
+
+    async def _list(self) -> None:
+        listing = self._ingest.begin_list()
+        wanted = tuple(self._wanted_lists)
+        text = await self._client.read_list(
+            self._resource,
+            self._namespace,
+            listing.read,
+            listing.restart,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            metadata_only=self._metadata_only,
+        )
+        version = int(text)
+        self._check_not_stale(version, listing.floor)
+        await listing.finish(version)
+        self.lists += 1
+        self._must_list = False
+        self._distrust = ""
+        await self._ingest.deliver()
+        self._wanted_lists = [one for one in self._wanted_lists if one not in wanted]
+        for one in wanted:
+            if not one.done():
+                one.set_result(None)
+
+    def _check_not_stale(self, version: int, floor: int) -> None:
+        if version >= floor:
+            self._stale_lists = 0
+            return
+        self._stale_lists += 1
+        if self._stale_lists < _STALE_LISTS:
+            raise _DistrustError(f"the list is of version {version}, older than {floor}, which is known")
+        _log.warning(
+            "%s: lists keep being of version %d, below %d: taken as a cluster restored from a backup",
+            self._resource,
+            version,
+            floor,
+        )
+        self._stale_lists = 0
+        self._ingest.reset()
+
+    # ── watch ────────────────────────────────────────────────────────────────
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.watches += 1
+        async with AsyncExitStack() as stack:
+            watch = self._client.watch(
+                self._resource,
+                self._namespace,
+                resource_version=str(self._ingest.position),
+                label_selector=self._label_selector,
+                field_selector=self._field_selector,
+                idle_timeout_s=self._idle_timeout_s,
+                metadata_only=self._metadata_only,
+            )
+            try:
+                async with asyncio.timeout(self._idle_timeout_s):
+                    events = await stack.enter_async_context(watch)
+            except TimeoutError as err:
+                raise RequestTimeoutError(f"no watch within {self._idle_timeout_s:g} s") from err
+            if self._wanted_lists:  # one was asked for while the watch was being opened
+                self._has_progressed = True
+                return
+            opened_at = loop.time()
+            self.is_connected, self._is_replaced = True, False
+            self.last_error = self._logged_error = ""
+            self.last_code = 0
+            try:
+                async with asyncio.timeout(None) as scope:
+                    self._end_watch = lambda: end_now(scope)
+                    await self._follow(events)
+            except TimeoutError:
+                if self._distrust:  # found in events that had waited
+                    raise _DistrustError(self._distrust) from None
+                if not self._is_replaced:
+                    raise
+            finally:
+                self._end_watch = _nothing
+                self.is_connected = False
+                self._open_s = loop.time() - opened_at
+                self._ingest.flush()
+
+    async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
+        count = 0
+        async for event in events:
+            self._has_progressed = True
+            self._ingest.on_event(event)
+            if self._distrust:
+                raise _DistrustError(self._distrust)
+            # Lines that have arrived already are iterated without ever waiting.
+            count += 1
+            if count % SLICE == 0:
+                await asyncio.sleep(0)
+
+    # ── failures ─────────────────────────────────────────────────────────────
+
+    def _note_failure(self, error: Exception) -> float:
+        self.errors += 1
+        self.last_error = f"{type(error).__name__.lstrip('_')}: {error}"
+        self.last_code = error.code if isinstance(error, ApiError) else 0
+        needs_list = _needs_list(error)
+        # Lists are dear: progress between two of them is not enough, it must have lasted.
+        if self._open_s >= _HEALTHY_S or (self._has_progressed and not needs_list):
+            self._failures = 0
+        # A server that is back after an outage has a new history and says 410: it answers, so the waits for
+        # it are over. If the list does not help, the second 410 in a row waits longer as ever.
+        is_gone = isinstance(error, GoneError)
+        if is_gone and not self._was_gone:
+            self._failures = 0
+        self._was_gone = is_gone
+        self._failures += 1
+        self._must_list = self._must_list or needs_list
+        wait_s = self._backoff_s()
+        if isinstance(error, ApiError) and error.retry_after_s:
+            wait_s = max(wait_s, error.retry_after_s)
+        _log.log(
+            self._level_of_failure(),
+            "%s: %s; %s in %.1f s (failure %d)",
+            self._resource,
+            self.last_error,
+            "listing" if self._must_list else f"watching from {self._ingest.position}",
+            wait_s,
+            self._failures,
+        )
+        return wait_s
+
+    def _level_of_failure(self) -> int:
+        """The first may be nothing, the second is a warning; the same one again is not worth another."""
+        if self._failures == 1:
+            return logging.INFO
+        is_logged = self._logged_error == self.last_error
+        self._logged_error = self.last_error
+        return logging.DEBUG if is_logged else logging.WARNING
+
+    def _backoff_s(self) -> float:
+        full = min(BACKOFF_CAP_S, BACKOFF_BASE_S * 2.0 ** min(self._failures - 1, 16))
+        return full * self._rng.uniform(0.5, 1.0)
+
+
+def _nothing() -> None:
+    """No watch is open."""
+
+
+def _needs_list(error: Exception) -> bool:
+    """True when watching again from the same position cannot help."""
+    match error:
+        case GoneError() | NotFoundError() | BadRequestError() | InvalidError() | _DistrustError():
+            return True
+        case ApiError():
+            return any(cause.reason == "ResourceVersionTooLarge" for cause in error.causes)
+        case KubeError():
+            return False
+        case _:
+            return True

@@ -1,0 +1,173 @@
+"""Writes whose answers are in the caches before anyone can plan again.
+
+executor, controllers ──▶ Writer ──▶ Client ──▶ API server
+                            └── the answer ──▶ the cache of that resource (read your own writes)
+
+A controller that plans from its caches must see what it has just written, or it would do it twice. So every
+answer goes into the matching cache at once; a resource without a cache just passes through. Whether an object
+belongs into a cache (namespace, selectors), and whether the cache knows something newer, the cache decides.
+
+Errors are the client's and pass through. A write that ended without a definite answer tells the caches
+nothing; the sender asks with `read()` or repeats it (runtime/execute.py).
+"""
+
+from collections.abc import Mapping
+from typing import Protocol, Unpack
+
+import msgspec
+
+from pykruise.kube.client.client import Body, Client, DeleteOptions, WriteOptions
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+
+__all__ = ["WriteObserver", "Writer"]
+
+
+class WriteObserver(Protocol):
+    """The side of a cache that hears of own writes."""
+
+    def observe_written(self, raw: bytes) -> None:
+        """The object as a write or a read of it returned it."""
+        ...
+
+    def observe_deleted(self, key: Key, uid: str, raw: bytes) -> None:
+        """The answer to a DELETE of the object `uid` (empty: any); b"" when the server has no such object."""
+        ...
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    kind: str = ""
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+
+
+class Writer:
+    """`Client`'s writes, with their outcome put into `caches`. Options are those of `Client`.
+
+    What a cache hears of:
+    - the object a write returned; of subresources only when that is the object itself (`status`, `resize`),
+      not a Scale, a Binding or an Eviction;
+    - the answer to a DELETE: the object that now terminates, the object that is gone, or a Status;
+    - after NotFound, that the `uid` the caller named is gone. Without a uid, NotFound says nothing about what
+      the cache holds, which may be a successor created a moment later. And only when the Status names this
+      very object: a 404 for a resource that is not served, or from something in between, proves nothing.
+
+    Dry runs tell nothing, and neither do AlreadyExists and Conflict: the watch, or a `read()`, brings what is
+    there.
+    """
+
+    def __init__(self, client: Client, caches: Mapping[Resource, WriteObserver]) -> None:
+        self._client = client
+        self._caches = caches
+
+    async def read(self, resource: Resource, key: Key, *, uid: str = "", priority: int = 0) -> bytes:
+        """The live object, put into the cache too; for when a write's outcome is in doubt.
+
+        `uid`: the object the doubt is about, which is gone when it is not found. Raises NotFoundError.
+        """
+        try:
+            raw = await self._client.get(resource, key.namespace, key.name, priority=priority)
+        except NotFoundError as err:
+            self._notice_absence(resource, key, uid, err)
+            raise
+        self._observe_written(resource, raw)
+        return raw
+
+    async def create(
+        self,
+        resource: Resource,
+        namespace: str,
+        body: Body,
+        *,
+        name: str = "",
+        **options: Unpack[WriteOptions],
+    ) -> bytes:
+        """`Client.create`."""
+        raw = await self._client.create(resource, namespace, body, name=name, **options)
+        self._observe_answer(resource, raw, options)
+        return raw
+
+    async def update(
+        self, resource: Resource, key: Key, body: Body, *, uid: str = "", **options: Unpack[WriteOptions]
+    ) -> bytes:
+        """`Client.update`; `uid` is the object the decision was about (the caller puts it into the body)."""
+        try:
+            raw = await self._client.update(resource, key.namespace, key.name, body, **options)
+        except NotFoundError as err:
+            self._notice_absence(resource, key, uid, err)
+            raise
+        self._observe_answer(resource, raw, options)
+        return raw
+
+    async def patch(
+        self,
+        resource: Resource,
+        key: Key,
+        body: Body,
+        *,
+        patch_type: PatchType,
+        uid: str = "",
+        force: bool = False,
+        **options: Unpack[WriteOptions],
+    ) -> bytes:
+        """`Client.patch`; `uid` is the object the decision was about (the caller puts it into the body)."""
+        try:
+            raw = await self._client.patch(
+                resource, key.namespace, key.name, body, patch_type=patch_type, force=force, **options
+            )
+        except NotFoundError as err:
+            self._notice_absence(resource, key, uid, err)
+            raise
+        self._observe_answer(resource, raw, options)
+        return raw
+
+    async def patch_status(
+        self,
+        resource: Resource,
+        key: Key,
+        body: Body,
+        *,
+        uid: str,
+        patch_type: PatchType = PatchType.MERGE,
+    ) -> bool:
+        """Patch a status, with `uid` as in `patch`. Whether the object was there: one that is gone needs none."""
+        try:
+            await self.patch(resource, key, body, patch_type=patch_type, subresource="status", uid=uid)
+        except NotFoundError:
+            return False
+        return True
+
+    async def delete(
+        self, resource: Resource, key: Key, *, uid: str = "", **options: Unpack[DeleteOptions]
+    ) -> bytes:
+        """`Client.delete`; `uid` is its precondition."""
+        try:
+            raw = await self._client.delete(resource, key.namespace, key.name, uid=uid, **options)
+        except NotFoundError as err:
+            self._notice_absence(resource, key, uid, err)
+            raise
+        cache = self._caches.get(resource)
+        if cache is not None and not options.get("dry_run"):
+            cache.observe_deleted(key, uid, raw)
+        return raw
+
+    def _observe_answer(self, resource: Resource, raw: bytes, options: WriteOptions) -> None:
+        if not options.get("dry_run"):
+            self._observe_written(resource, raw, options.get("subresource", ""))
+
+    def _observe_written(self, resource: Resource, raw: bytes, subresource: str = "") -> None:
+        cache = self._caches.get(resource)
+        if cache is None:
+            return
+        if subresource not in ("", "status") and _decode_answer(raw).kind != resource.kind:
+            return
+        cache.observe_written(raw)
+
+    def _notice_absence(self, resource: Resource, key: Key, uid: str, err: NotFoundError) -> None:
+        cache = self._caches.get(resource)
+        details = err.status.details
+        if cache is not None and uid and details is not None and details.name == key.name:
+            cache.observe_deleted(key, uid, b"")

@@ -1,0 +1,576 @@
+"""Typed requests to an API server: get, list, watch, create, update, patch, delete.
+
+caches, Writer, executor ──▶ Client ──▶ Limiter (how many at once) ──▶ Transport (HTTP or in process)
+                         ◀── raw bytes, or a typed error of kube/errors.py
+
+Answers stay bytes: who needs an object projects it (caches) or decodes it (kube/documents.py). The client
+promises two things: an error answer is raised as its type, and a request is repeated only where that is safe
+(kube/client/retries.py).
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any, Final, TypedDict, Unpack
+
+import msgspec
+import orjson
+
+from pykruise.kube.client.answers import check_object
+from pykruise.kube.client.limiter import Limiter
+from pykruise.kube.client.retries import RetryPolicy, is_read_repeatable, is_write_repeatable
+from pykruise.kube.client.transport import Request, Transport
+from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.errors import (
+    AnswerTooLargeError,
+    ApiError,
+    GoneError,
+    KubeError,
+    MalformedAnswerError,
+    Status,
+    error_for,
+)
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource, collection_of
+from pykruise.kube.version import __version__
+
+__all__ = ["Body", "Client", "DeleteOptions", "WatchEvent", "WriteOptions"]
+
+Body = Mapping[str, Any] | Sequence[Any] | bytes
+"""A document, the operations of a JSON patch, or either already encoded."""
+
+JSON_CONTENT = "application/json"
+
+_METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+_METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+"""Metadata alone. API servers refuse the one where they would answer with the other."""
+
+
+class WriteOptions(TypedDict, total=False):
+    """Of every write that sends an object or a change to one; each may be left out."""
+
+    subresource: str
+    """Such as `status`."""
+    dry_run: bool
+    """Ask, and change nothing."""
+    field_validation: str
+    """`Strict`: unknown and repeated fields are an error; empty: the API server warns."""
+    field_manager: str
+    """Who managedFields names; empty: the server takes it from the user agent."""
+    priority: int
+    """1: ahead of waiting requests of priority 0."""
+
+
+class DeleteOptions(TypedDict, total=False):
+    """Of a deletion, beside its precondition on the uid; each may be left out."""
+
+    resource_version: str
+    """A precondition."""
+    grace_period_s: int | None
+    """None: the object's own."""
+    propagation: str
+    """Background, Foreground or Orphan; empty: the default of the resource."""
+    dry_run: bool
+    priority: int
+
+
+_WATCH_TIMEOUT_S = (300.0, 600.0)  # spread, so that watches opened together do not all end together
+
+
+class ListResult(msgspec.Struct, frozen=True):
+    """All pages of a list. `resource_version` is where a watch continues from.
+
+    An item is a view into its page: it keeps the whole page alive, so project it (or copy it) and let it go.
+    Items of built-in kinds carry no `apiVersion` and `kind`, as the API server sends them.
+    """
+
+    resource_version: str
+    items: list[msgspec.Raw]
+
+
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
+    """One line of a watch: ADDED, MODIFIED, DELETED or BOOKMARK, and the object as sent."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _ListEnvelope(msgspec.Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+_SMALL_PAGE: Final = 20
+"""Objects of a page that is surely small enough, of 3 MiB each."""
+_OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resize"})
+"""Subresources whose answer is an object with metadata."""
+
+_decode_list = msgspec.json.Decoder(_ListEnvelope).decode
+_decode_event = msgspec.json.Decoder(WatchEvent).decode
+_decode_status = msgspec.json.Decoder(Status).decode
+
+
+class Client:
+    """Requests of one program to one API server. Safe to share between tasks.
+
+    `limiter=None` makes one of its own; give several clients the same one when they share a server.
+    `priority=1` on any request puts it ahead of waiting ones of priority 0.
+
+    Every method raises `ApiError` types when the server refuses and `TransportError` types when no answer
+    came (`sent` tells whether the request may have taken effect).
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        clock: Clock = system_clock,
+        user_agent: str = f"pykruise/{__version__}",
+        limiter: Limiter | None = None,
+        rng: random.Random | None = None,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
+    ) -> None:
+        self.transport = transport
+        self.clock = clock
+        self._user_agent = user_agent
+        self.limiter = limiter if limiter is not None else Limiter()
+        self._rng = rng if rng is not None else random.Random()
+        self._retry = retry
+        self._read_headers = {"accept": JSON_CONTENT, "user-agent": user_agent}
+        self._metadata_headers = {**self._read_headers, "accept": _METADATA}
+        self._metadata_list_headers = {**self._read_headers, "accept": _METADATA_LIST}
+        self._write_headers = {
+            kind: {**self._read_headers, "content-type": kind}
+            for kind in (JSON_CONTENT, *(patch_type.value for patch_type in PatchType))
+        }
+
+    def over(self, transport: Transport) -> "Client":
+        """The same client (limits, retries, names) over another transport, such as one that wraps its own."""
+        return self._changed(transport, self.limiter)
+
+    def limited_by(self, limiter: Limiter) -> "Client":
+        """The same client with another limiter."""
+        return self._changed(self.transport, limiter)
+
+    def _changed(self, transport: Transport, limiter: Limiter) -> "Client":
+        return Client(
+            transport,
+            clock=self.clock,
+            user_agent=self._user_agent,
+            limiter=limiter,
+            rng=self._rng,
+            retry=self._retry,
+        )
+
+    # ── reads ────────────────────────────────────────────────────────────────
+
+    async def get(
+        self, resource: Resource, namespace: str, name: str, *, subresource: str = "", priority: int = 0
+    ) -> bytes:
+        """The object (or its subresource) as stored now. Raises NotFoundError."""
+        is_object = subresource in _OBJECTS
+        path = resource.path(namespace, name, subresource)
+        return await self._read(path, {}, priority=priority, is_object=is_object)
+
+    async def get_path(
+        self, path: str, *, query: Mapping[str, str] | None = None, timeout_s: float | None = None
+    ) -> bytes:
+        """The answer to a GET of any path: `/version`, `/readyz`, discovery. `path` is percent-encoded."""
+        return await self._read(path, query or {}, timeout_s=timeout_s)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        resource_version: str = "",
+        timeout_s: float = 60.0,
+        priority: int = 0,
+        metadata_only: bool = False,
+    ) -> ListResult:
+        """All objects of a resource (in a namespace, or everywhere), in pages of `limit` (0: all in one).
+
+        `resource_version=""` reads what is stored now; "0" accepts what the server has cached. A continue
+        token that expires between pages (410) makes the list begin again, then in one single page, which
+        cannot expire; so there are at most two passes. `timeout_s` is for each page. `metadata_only`: see `read_list`.
+        """
+        items: list[msgspec.Raw] = []
+
+        async def keep(page: Sequence[msgspec.Raw]) -> None:
+            items.extend(page)
+
+        version = await self.read_list(
+            resource,
+            namespace,
+            keep,
+            items.clear,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            resource_version=resource_version,
+            timeout_s=timeout_s,
+            priority=priority,
+            metadata_only=metadata_only,
+        )
+        return ListResult(version, items)
+
+    async def read_list(
+        self,
+        resource: Resource,
+        namespace: str,
+        on_page: Callable[[Sequence[msgspec.Raw]], Awaitable[None]],
+        on_restart: Callable[[], object],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        resource_version: str = "",
+        timeout_s: float = 60.0,
+        priority: int = 0,
+        metadata_only: bool = False,
+    ) -> str:
+        """The same, page after page as they come, for lists too long to be held; returns the list's version.
+
+        `on_restart`: what was delivered so far does not count, the list begins again. `metadata_only`: objects have
+        their metadata and nothing else (kind PartialObjectMetadata); not even the API server reads the rest out.
+        """
+        selectors = _selectors(label_selector, field_selector)
+        path = resource.path(namespace)
+        asked = _ListRequest(path, selectors, resource_version, timeout_s, priority, metadata_only)
+        try:
+            return await self._list(asked, limit, on_page)
+        except AnswerTooLargeError:
+            if 0 < limit <= _SMALL_PAGE:
+                raise
+            on_restart()
+            return await self._list_small(asked, on_page)
+        except _ExpiredPageError:
+            on_restart()
+        try:
+            return await self._list(asked, 0, on_page)
+        except _ExpiredPageError as err:  # a server that pages without being asked to
+            raise err.gone from err
+
+    async def _list_small(
+        self, asked: "_ListRequest", on_page: Callable[[Sequence[msgspec.Raw]], Awaitable[None]]
+    ) -> str:
+        try:
+            return await self._list(asked, _SMALL_PAGE, on_page)
+        except _ExpiredPageError as err:
+            raise err.gone from err
+
+    async def _list(
+        self,
+        asked: "_ListRequest",
+        limit: int,
+        on_page: Callable[[Sequence[msgspec.Raw]], Awaitable[None]],
+    ) -> str:
+        query = dict(asked.selectors)
+        if limit:
+            query["limit"] = str(limit)
+        version = asked.resource_version
+        page = await self._page(asked, {**query, "resourceVersion": version} if version else query)
+        # All pages are of one snapshot; should a server ever move on between them, the first page's version
+        # makes the watch repeat events rather than miss some.
+        version = page.metadata.resource_version
+        await on_page(page.items or ())
+        while page.metadata.continue_:
+            try:
+                page = await self._page(asked, {**query, "continue": page.metadata.continue_})
+            except GoneError as err:
+                raise _ExpiredPageError(err) from err
+            await on_page(page.items or ())
+        return version
+
+    async def _page(self, asked: "_ListRequest", query: Mapping[str, str]) -> _ListEnvelope:
+        body = await self._read(
+            asked.path,
+            query,
+            timeout_s=asked.timeout_s,
+            priority=asked.priority,
+            headers=self._metadata_list_headers if asked.metadata_only else None,
+        )
+        try:
+            return _decode_list(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as err:
+            raise MalformedAnswerError(f"GET {asked.path}: the answer is not a list: {err}") from err
+
+    def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = True,
+        timeout_s: float | None = None,
+        idle_timeout_s: float | None = None,
+        metadata_only: bool = False,
+    ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent]]:
+        """Changes after `resource_version`, as they happen.
+
+            async with client.watch(PODS, resource_version=rv) as events:
+                async for event in events: ...
+
+        Entering raises the error of an answer that is not 200. The iterator ends when the server ends the
+        watch (after `timeout_s`; None: 5 to 10 minutes, jittered), raises the ApiError of an ERROR event (410
+        is GoneError: list again), and TransportError when the connection breaks, a line is not an event, or
+        nothing (not even a bookmark) arrives for `idle_timeout_s`. Nothing is repeated here: who watches
+        knows where to continue. Watches do not count for the limiter. `metadata_only`: see `read_list`.
+        """
+        query = _selectors(label_selector, field_selector)
+        query["watch"] = "true"
+        query["resourceVersion"] = resource_version
+        if bookmarks:
+            query["allowWatchBookmarks"] = "true"
+        seconds = self._rng.uniform(*_WATCH_TIMEOUT_S) if timeout_s is None else timeout_s
+        query["timeoutSeconds"] = str(max(1, round(seconds)))
+        headers = self._metadata_headers if metadata_only else self._read_headers
+        path = resource.path(namespace)
+        return self._watch(Request("GET", path, query=query, headers=headers, timeout_s=idle_timeout_s))
+
+    @asynccontextmanager
+    async def _watch(self, request: Request) -> AsyncIterator[AsyncIterator[WatchEvent]]:
+        path = request.path
+        async with self.transport.stream(request) as lines, aclosing(_events(path, lines)) as events:
+            yield events
+
+    # ── writes ───────────────────────────────────────────────────────────────
+
+    async def create(
+        self,
+        resource: Resource,
+        namespace: str,
+        body: Body,
+        *,
+        name: str = "",
+        **options: Unpack[WriteOptions],
+    ) -> bytes:
+        """POST a new object, or with `name` a subresource of an existing one (`eviction`, `binding`).
+
+        Returns the object as stored. Raises AlreadyExistsError, InvalidError, ForbiddenError.
+        """
+        if bool(name) != bool(options.get("subresource")):
+            raise ValueError("create: name and subresource go together")
+        return await self._write("POST", resource, namespace, name, body, JSON_CONTENT, options)
+
+    async def update(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Body,
+        **options: Unpack[WriteOptions],
+    ) -> bytes:
+        """PUT a whole object. Raises ConflictError when its resourceVersion is not the stored one.
+
+        For objects that are this program's alone; everything else is patched.
+        """
+        return await self._write("PUT", resource, namespace, name, body, JSON_CONTENT, options)
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Body,
+        *,
+        patch_type: PatchType,
+        force: bool = False,
+        **options: Unpack[WriteOptions],
+    ) -> bytes:
+        """PATCH an object or a subresource. Preconditions are part of the body.
+
+        `force` takes fields over from other managers (server-side apply only). Raises NotFoundError,
+        ConflictError, InvalidError (a JSON patch whose `test` fails, among others).
+        """
+        kind = patch_type.value
+        return await self._write("PATCH", resource, namespace, name, body, kind, options, force=force)
+
+    async def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        **options: Unpack[DeleteOptions],
+    ) -> bytes:
+        """DELETE an object, only if it still has `uid` and `resource_version` (where given).
+
+        Returns the object when it only begins to terminate, else it or a Status. Raises NotFoundError;
+        ConflictError when a precondition does not hold.
+        """
+        path = resource.path(namespace, name)
+        body = orjson.dumps(_deletion(uid, options))
+        return await self._send("DELETE", path, {}, body, JSON_CONTENT, options.get("priority", 0))
+
+    # ── one request ──────────────────────────────────────────────────────────
+
+    async def _read(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        timeout_s: float | None = None,
+        priority: int = 0,
+        headers: Mapping[str, str] | None = None,
+        is_object: bool = False,
+    ) -> bytes:
+        request = Request(
+            "GET", path, query=query, headers=headers or self._read_headers, timeout_s=timeout_s
+        )
+        return await self._attempts(
+            request, self._retry.reads, is_read_repeatable, priority, is_object=is_object
+        )
+
+    async def _write(
+        self,
+        method: str,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Body,
+        content_type: str,
+        options: WriteOptions,
+        *,
+        force: bool = False,
+    ) -> bytes:
+        path = resource.path(namespace, name, options.get("subresource", ""))
+        query = {}
+        if options.get("dry_run"):
+            query["dryRun"] = "All"
+        if manager := options.get("field_manager"):
+            query["fieldManager"] = manager
+        if validation := options.get("field_validation"):
+            query["fieldValidation"] = validation
+        if force:
+            query["force"] = "true"
+        data = body if isinstance(body, bytes) else orjson.dumps(body)
+        # A POST may be a question (SubjectAccessReview) or an order (Eviction), which nothing stores.
+        is_object = options.get("subresource", "") in _OBJECTS and not resource.kind.endswith("Review")
+        priority = options.get("priority", 0)
+        return await self._send(method, path, query, data, content_type, priority, is_object=is_object)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        data: bytes,
+        content_type: str,
+        priority: int,
+        *,
+        is_object: bool = False,
+    ) -> bytes:
+        request = Request(method, path, query=query, headers=self._write_headers[content_type], body=data)
+        return await self._attempts(
+            request, self._retry.writes, is_write_repeatable, priority, is_object=is_object
+        )
+
+    async def _attempts(
+        self,
+        request: Request,
+        repetitions: int,
+        is_repeatable: Callable[[KubeError], bool],
+        priority: int,
+        *,
+        is_object: bool,
+    ) -> bytes:
+        started = asyncio.get_running_loop().time()
+        scope = f"{'reads' if request.method == 'GET' else 'writes'} of {collection_of(request.path)}"
+        failures = 0
+        while True:
+            try:
+                async with self.limiter.slot(priority=priority, scope=scope):
+                    answer = await self.transport.request(request)
+                    if answer.status < 300:
+                        if is_object:
+                            check_object(answer.body, what=f"{request.method} {request.path}")
+                        return answer.body
+                    raise error_for(answer.status, answer.body, answer.headers)
+            except KubeError as err:
+                failures += 1
+                if failures > repetitions or not is_repeatable(err) or self._retry.is_too_long(err):
+                    raise
+                wait_s = self._retry.wait_s(err, failures, self._rng)
+                waited_s = asyncio.get_running_loop().time() - started
+                if waited_s + wait_s > self._retry.total_s:
+                    raise
+            await asyncio.sleep(wait_s)
+
+
+class _ListRequest(msgspec.Struct, frozen=True):
+    """What all pages of one list have in common."""
+
+    path: str
+    selectors: Mapping[str, str]
+    resource_version: str
+    timeout_s: float
+    priority: int
+    metadata_only: bool
+
+
+class _ExpiredPageError(Exception):
+    """A continue token was too old."""
+
+    def __init__(self, gone: GoneError) -> None:
+        super().__init__(str(gone))
+        self.gone = gone
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    query = {}
+    if label_selector:
+        query["labelSelector"] = label_selector
+    if field_selector:
+        query["fieldSelector"] = field_selector
+    return query
+
+
+def _deletion(uid: str, options: DeleteOptions) -> dict[str, Any]:
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    preconditions = {"uid": uid} if uid else {}
+    if version := options.get("resource_version"):
+        preconditions["resourceVersion"] = version
+    if preconditions:
+        body["preconditions"] = preconditions
+    grace_period_s = options.get("grace_period_s")
+    if grace_period_s is not None:
+        body["gracePeriodSeconds"] = grace_period_s
+    if propagation := options.get("propagation"):
+        body["propagationPolicy"] = propagation
+    if options.get("dry_run"):
+        body["dryRun"] = ["All"]
+    return body
+
+
+async def _events(path: str, lines: AsyncIterator[bytes]) -> AsyncGenerator[WatchEvent, None]:
+    async for line in lines:
+        try:
+            event = _decode_event(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as err:
+            # Half a line before the connection broke, or something that is no API server.
+            raise MalformedAnswerError(f"watch {path}: a line is not an event: {err}") from err
+        if event.type == "ERROR":
+            raise _error_of(event)
+        yield event
+
+
+def _error_of(event: WatchEvent) -> ApiError:
+    body = bytes(event.object)
+    try:
+        code = _decode_status(body).code
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        code = 0
+    return error_for(code or 500, body)

@@ -1,0 +1,105 @@
+"""A transport that counts what goes through it: requests by verb and resource, answers, durations, refusals.
+
+Client ──▶ MeteredTransport ──▶ any Transport
+
+What a manager asks of an API server is its cost to the cluster; benches, the demo and metrics read it here.
+A request that RBAC refuses is logged the first time, so that a missing right is one clear line however
+often it is asked for again.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
+from pykruise.kube.errors import ForbiddenError, error_for
+from pykruise.kube.values.histogram import Histogram
+
+__all__ = ["MeteredTransport"]
+
+_log = logging.getLogger(__name__)
+
+_RIGHTS = " cannot "
+"""Of the message with which an API server's authorizer refuses: `User "x" cannot list resource "pods" …`."""
+
+
+class MeteredTransport(WrappedTransport):
+    """Counts requests as `VERB resource[/subresource]`, such as `PATCH pods/status`; streams as `WATCH`."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner)
+        self.requests: Counter[str] = Counter()
+        self.answers: Counter[tuple[str, int]] = Counter()
+        """By method and HTTP status; 0: no answer came."""
+        self.durations: dict[str, Histogram] = {}
+        """By method."""
+        self.missing_rights: Counter[str] = Counter()
+        """As `requests`, of which RBAC refused."""
+
+    @property
+    def writes(self) -> int:
+        """Everything but reads and watches."""
+        return sum(count for what, count in self.requests.items() if not what.startswith(("GET ", "WATCH ")))
+
+    async def request(self, request: Request, /) -> Response:
+        """Count and pass on."""
+        method = request.method
+        what = f"{method} {_resource(request.path)}"
+        self.requests[what] += 1
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        status = 0
+        try:
+            answer = await self._inner.request(request)
+            status = answer.status
+        finally:
+            self.answers[method, status] += 1
+            durations = self.durations.get(method)
+            if durations is None:
+                durations = self.durations[method] = Histogram()
+            durations.observe(loop.time() - started)
+        if status == 403 and _RIGHTS.encode() in answer.body:
+            self._refused(what, error_for(403, answer.body))
+        return answer
+
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Count and pass on."""
+        what = f"WATCH {_resource(request.path)}"
+        self.requests[what] += 1
+        return self._opened(what, self._inner.stream(request))
+
+    @asynccontextmanager
+    async def _opened(
+        self, what: str, stream: AbstractAsyncContextManager[AsyncIterator[bytes]]
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with AsyncExitStack() as stack:
+            try:
+                lines = await stack.enter_async_context(stream)
+            except ForbiddenError as error:
+                if _RIGHTS in str(error):
+                    self._refused(what, error)
+                raise
+            yield lines
+
+    def _refused(self, what: str, error: Exception) -> None:
+        self.missing_rights[what] += 1
+        if self.missing_rights[what] == 1:
+            _log.error("a right is missing, %s is refused: %s", what, error)
+
+
+def _resource(path: str) -> str:
+    """`/apis/apps/v1/namespaces/x/deployments/web/scale` is `deployments/scale`; other paths stay."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api":
+        rest = parts[2:]
+    elif parts[0] == "apis":
+        rest = parts[3:]
+    else:
+        return path
+    if len(rest) > 2 and rest[0] == "namespaces":
+        rest = rest[2:]
+    if not rest:
+        return path
+    return f"{rest[0]}/{rest[2]}" if len(rest) > 2 else rest[0]

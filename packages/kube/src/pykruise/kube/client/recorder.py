@@ -1,0 +1,369 @@
+"""Events: what a controller wants people to read under `kubectl describe`.
+
+controllers ──▶ record() (at once, never fails) ──▶ buffer ──▶ run() or flush() ──▶ POST, later PATCH count
+
+An event is a courtesy. It is written in the background, one at a time; what repeats within ten minutes raises
+the count of the event that is there; a flood from one object is cut off, and a full buffer loses its oldest.
+Nothing of that reaches the caller, `stats()` counts it.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import msgspec
+
+from pykruise.kube.cache.remembering import remembers
+from pykruise.kube.client.client import Client
+from pykruise.kube.clock import Clock, Instant, format_time, system_clock
+from pykruise.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    InternalError,
+    KubeError,
+    NotFoundError,
+    ServerTimeoutError,
+    ServerUnavailableError,
+    TooManyRequestsError,
+)
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import EVENTS, Resource
+
+__all__ = ["EventMemory", "EventRecorder"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+_MAX_MESSAGE_BYTES = 1024  # what the API server accepts
+_MAX_NAME = 253
+_REMEMBERED = remembers("events, and objects that have them", entries=4_096, bytes_each=2_048)
+"""Events whose count can still be raised, and objects whose budget is known: of all recorders of a program together."""
+_PENDING = remembers("events that wait to be written", entries=2_000, bytes_each=4_096)
+_TRIES = 5
+_RETRY_CAP_S = 60.0
+
+_MAY_PASS = (TooManyRequestsError, InternalError, ServerUnavailableError, ServerTimeoutError)
+
+
+class RecorderStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How a recorder is. Units: events, as recorded (a repetition counts)."""
+
+    pending: int
+    """Different events that wait to be written."""
+    recorded: int
+    written: int
+    """POSTs and PATCHes that succeeded."""
+    overflowed: int
+    """Lost because the buffer was full."""
+    limited: int
+    """Left out because their object had too many."""
+    refused: int
+    """Given up: refused by the server (a namespace that terminates), or it never answered."""
+
+
+class _Event(NamedTuple):
+    """What makes two events the same."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str
+    warning: bool
+    reason: str
+    message: str
+
+
+class _Occurrences(msgspec.Struct):
+    first: Instant
+    last: Instant
+    count: int
+    tries: int = 0
+    event_name: str = ""
+    """Given with the first POST and kept, so that a repeated one cannot make a second event."""
+
+
+class _Written(msgspec.Struct, frozen=True):
+    name: str
+    last: Instant
+    count: int
+
+
+class _Budget(msgspec.Struct):
+    tokens: float
+    at: Instant
+
+
+class EventMemory:
+    """What recorders of one program remember, together: bounded by number, and by age."""
+
+    def __init__(self, *, entries: int = _REMEMBERED, window_s: float = 600.0) -> None:
+        self.window_s = window_s
+        self._entries = entries
+        self._written: dict[bytes, _Written] = {}
+        self._budgets: dict[bytes, _Budget] = {}
+        self.pending = 0
+        """Events that wait to be written."""
+
+    def __len__(self) -> int:
+        return len(self._written) + len(self._budgets)
+
+    def take_written(self, event: bytes) -> "_Written | None":
+        """What was written of an event, which is forgotten."""
+        return self._written.pop(event, None)
+
+    def put_written(self, event: bytes, written: "_Written", now: Instant) -> None:
+        """The latest; what is older than the window, and what is beyond the bound, is forgotten."""
+        self._written[event] = written
+        _forget_oldest(self._written, self._entries, lambda one: one.last < now - self.window_s)
+
+    def spend(self, subject: bytes, now: Instant, *, burst: float, refill_s: float) -> bool:
+        """Whether the object may have another event."""
+        budget = self._budgets.pop(subject, None) or _Budget(burst, now)
+        budget.tokens = min(burst, budget.tokens + max(0.0, now - budget.at) / refill_s)
+        budget.at = now
+        self._budgets[subject] = budget  # last again: the oldest are forgotten first
+        _forget_oldest(self._budgets, self._entries, lambda one: one.at < now - burst * refill_s)
+        if budget.tokens < 1:
+            return False
+        budget.tokens -= 1
+        return True
+
+
+class EventRecorder:
+    """Writes core/v1 Events in the name of `component`, which works on the node `host` (empty: on none).
+
+    `run()` does the writing until it is cancelled; `flush()` writes what is left before the program ends.
+    `window_s`: how long after its last occurrence an event counts as repeated. `capacity`: how many different
+    events may wait. `memory`: shared by the recorders of a program; None: its own. Each object may have `burst`
+    events at once, and one more every `refill_s`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        component: str,
+        *,
+        host: str = "",
+        clock: Clock = system_clock,
+        rng: random.Random | None = None,
+        window_s: float = 600.0,
+        capacity: int = 1000,
+        burst: int = 25,
+        refill_s: float = 10.0,
+        memory: EventMemory | None = None,
+    ) -> None:
+        self._client = client
+        self._component = component
+        self._source = {"component": component, **({"host": host} if host else {})}
+        self._clock = clock
+        self._rng = rng if rng is not None else random.Random()
+        self._memory = memory if memory is not None else EventMemory(window_s=window_s)
+        self._capacity = capacity
+        self._burst = burst
+        self._refill_s = refill_s
+        self._pending: dict[_Event, _Occurrences] = {}
+        self._something = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._counts = dict.fromkeys(("recorded", "written", "overflowed", "limited", "refused"), 0)
+
+    def record(
+        self,
+        resource: Resource,
+        *,
+        namespace: str,
+        name: str,
+        uid: str,
+        reason: str,
+        message: str,
+        warning: bool = False,
+        count: int = 1,
+    ) -> None:
+        """Say that something happened to an object, `count` times. Returns at once and never raises.
+
+        `reason` is one CamelCase word; `message` is cut at 1024 bytes. Events of cluster-scoped objects
+        (empty namespace) are kept in the namespace `default`.
+        """
+        self._counts["recorded"] += count
+        event = _Event(resource, namespace, name, uid, warning, reason, _cut(message))
+        now = self._clock()
+        if waiting := self._pending.get(event):
+            waiting.count += count
+            waiting.last = now
+            return
+        subject = _digest(self._component, resource.kind, resource.group, namespace, name, uid)
+        if not self._memory.spend(subject, now, burst=float(self._burst), refill_s=self._refill_s):
+            self._counts["limited"] += count
+            return
+        self._pending[event] = _Occurrences(now, now, count)
+        self._drop_surplus()
+        self._something.set()
+
+    async def run(self) -> NoReturn:
+        """Write events as they come, until cancelled."""
+        while True:
+            await self._something.wait()
+            failures = await self._write_next()
+            if failures:
+                cap = min(_RETRY_CAP_S, 2.0**failures)
+                await asyncio.sleep(self._rng.uniform(cap / 2, cap))
+
+    async def flush(self, *, timeout_s: float = 5.0) -> None:
+        """Write what is pending now, each once, for `timeout_s` at most."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                for _ in range(len(self._pending)):
+                    await self._write_next()
+        except TimeoutError:
+            _log.warning("%d events were not written: the API server is slow", len(self._pending))
+
+    def stats(self) -> RecorderStats:
+        """Counts since the start."""
+        return RecorderStats(pending=len(self._pending), **self._counts)
+
+    # ── the buffer ───────────────────────────────────────────────────────────
+
+    def _drop_surplus(self) -> None:
+        self._memory.pending += 1
+        while self._pending and (len(self._pending) > self._capacity or self._memory.pending > _PENDING):
+            self._memory.pending -= 1
+            oldest = next(iter(self._pending))
+            self._counts["overflowed"] += self._pending.pop(oldest).count
+
+    def _put_back(self, event: _Event, occurrences: _Occurrences) -> None:
+        if newer := self._pending.get(event):
+            newer.count += occurrences.count
+            newer.first = occurrences.first
+            newer.tries = occurrences.tries
+            newer.event_name = occurrences.event_name
+        else:
+            self._pending[event] = occurrences
+            self._drop_surplus()
+        self._something.set()
+
+    # ── writing ──────────────────────────────────────────────────────────────
+
+    async def _write_next(self) -> int:
+        """Write the oldest pending event. Returns how often this one has failed so far; 0: go on."""
+        async with self._writing:
+            if not self._pending:
+                self._something.clear()
+                return 0
+            event = next(iter(self._pending))
+            occurrences = self._pending.pop(event)
+            self._memory.pending -= 1
+            if not self._pending:
+                self._something.clear()
+            try:
+                written = await self._write(event, occurrences)
+                self._memory.put_written(self._digest_of(event), written, self._clock())
+                self._counts["written"] += 1
+            except KubeError as err:
+                occurrences.tries += 1
+                if occurrences.tries < _TRIES and (
+                    not isinstance(err, ApiError) or isinstance(err, _MAY_PASS)
+                ):
+                    self._put_back(event, occurrences)
+                    return occurrences.tries
+                # A namespace that terminates takes no new events; no rights, no events.
+                self._counts["refused"] += occurrences.count
+                _log.debug("event %s of %s/%s given up: %s", event.reason, event.namespace, event.name, err)
+            except BaseException:
+                self._put_back(event, occurrences)  # cancelled: flush() may still have it
+                raise
+            return 0
+
+    async def _write(self, event: _Event, occurrences: _Occurrences) -> _Written:
+        known = self._memory.take_written(self._digest_of(event))
+        if known is not None and occurrences.first - known.last <= self._memory.window_s:
+            try:
+                return await self._raise_count(event, known, occurrences)
+            except NotFoundError:
+                pass  # the API server forgets events after an hour, or whenever it likes
+        return await self._create(event, occurrences)
+
+    async def _raise_count(self, event: _Event, known: _Written, occurrences: _Occurrences) -> _Written:
+        count = known.count + occurrences.count
+        try:
+            await self._client.patch(
+                EVENTS,
+                event.namespace or "default",
+                known.name,
+                {"count": count, "lastTimestamp": format_time(occurrences.last)},
+                patch_type=PatchType.MERGE,
+            )
+        except NotFoundError:
+            raise
+        except BaseException:
+            self._memory.put_written(
+                self._digest_of(event), known, known.last
+            )  # still there, for the next try
+            raise
+        return _Written(known.name, occurrences.last, count)
+
+    async def _create(self, event: _Event, occurrences: _Occurrences) -> _Written:
+        name = occurrences.event_name = occurrences.event_name or self._name_for(event.name)
+        body = self._document(name, event, occurrences)
+        with suppress(AlreadyExistsError):  # an earlier try got through, only its answer did not
+            await self._client.create(EVENTS, event.namespace or "default", body)
+        return _Written(name, occurrences.last, occurrences.count)
+
+    def _digest_of(self, event: _Event) -> bytes:
+        """What is remembered of an event is short, however long its message."""
+        about = event.resource
+        texts = (about.kind, about.group, event.namespace, event.name, event.uid, event.reason, event.message)
+        return _digest(self._component, str(event.warning), *texts)
+
+    def _name_for(self, subject: str) -> str:
+        """`<object>.<16 hex digits>`: time in microseconds, so names sort, and 12 bits of chance."""
+        stamp = (int(self._clock() * 1_000_000) << 12 | self._rng.getrandbits(12)) & 0xFFFF_FFFF_FFFF_FFFF
+        return f"{subject[: _MAX_NAME - 17].rstrip('-.')}.{stamp:016x}"
+
+    def _document(self, name: str, event: _Event, occurrences: _Occurrences) -> dict[str, Any]:
+        involved = {
+            "apiVersion": event.resource.api_version,
+            "kind": event.resource.kind,
+            "name": event.name,
+            "uid": event.uid,
+        }
+        if event.namespace:
+            involved["namespace"] = event.namespace
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": event.namespace or "default"},
+            "involvedObject": involved,
+            "reason": event.reason,
+            "message": event.message,
+            "type": "Warning" if event.warning else "Normal",
+            "source": self._source,
+            "firstTimestamp": format_time(occurrences.first),
+            "lastTimestamp": format_time(occurrences.last),
+            "count": occurrences.count,
+            "reportingComponent": self._component,
+            "reportingInstance": "",
+        }
+
+
+def _cut(message: str) -> str:
+    data = message.encode("utf-8", "replace")
+    if len(data) <= _MAX_MESSAGE_BYTES:
+        return message
+    return data[: _MAX_MESSAGE_BYTES - 3].decode("utf-8", "ignore") + "..."
+
+
+def _digest(*texts: str) -> bytes:
+    return blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _forget_oldest(table: dict[bytes, T], keep: int, is_old: Callable[[T], bool]) -> None:
+    """The oldest come first."""
+    while table:
+        oldest = next(iter(table))
+        if len(table) <= keep and not is_old(table[oldest]):
+            return
+        del table[oldest]

@@ -1,0 +1,498 @@
+"""Requests in the version that a cluster stores: programs know one version of a kind, clusters may store another.
+
+Client ──Request in the hub version──▶ StoredVersionTransport ──in the stored version──▶ API server
+       ◀──answers and watch events, converted───────────────┘
+                    discovery ──▶ StoredVersions: which version of each kind is stored
+
+An API server asks a conversion webhook whenever a client reads another version than the stored one. While two managers
+run side by side either of them may answer, so a manager that reads the stored version depends on no webhook; and on a
+cluster that serves the older version alone there is nothing else to read.
+
+What is converted (kube/schemas/conversion.py):
+
+- objects in bodies and answers, in lists and in watch events;
+- `apiVersion` in `metadata.ownerReferences` of everything that is written, since a garbage collector must find the
+  owner's kind in a served version;
+- patches. A merge patch of metadata, or of a status that both versions write alike, is sent as it is. Any other patch
+  is applied to the object as it is now, and the difference is sent with that object's resourceVersion; a conflict is
+  tried again `MOST_TRIES` times.
+
+Objects that were converted carry the annotation `STORED_VERSION` in memory; it is never sent.
+"""
+
+import base64
+import hashlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pykruise.kube.client.transport import Request, Response, Transport, WrappedTransport
+from pykruise.kube.documents import Document, deep_copy, get_path, same
+from pykruise.kube.errors import ConnectionLostError, NotFoundError
+from pykruise.kube.patches import PatchError, apply_json_patch, apply_merge_patch, diff_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.conversion import (
+    KEPT_PREFIX,
+    Conversion,
+    ConversionError,
+    Conversions,
+    annotate,
+    convert,
+)
+
+__all__ = [
+    "STORED_VERSION",
+    "StoredVersionTransport",
+    "StoredVersions",
+    "storage_version_hash",
+    "stored_version_of",
+]
+
+STORED_VERSION: Final = "pykruise.io/stored-version"
+"""Annotation, in memory only: the version that the object was read in, where that is not the hub version."""
+
+MOST_TRIES: Final = 4
+"""Attempts at one patch that is worked out here, when others write the object meanwhile."""
+
+_OK: Final = range(200, 300)
+_CONFLICT: Final = 409
+_NOT_FOUND: Final = 404
+_GROUP_AT: Final = 2
+"""Where a path has its group: `/apis/<group>/…`."""
+_PATCH_ERROR: Final = {400: "BadRequest", 422: "Invalid"}
+
+_DECODED: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
+"""Parts of an object that a merge patch may change without being worked out here."""
+
+
+def storage_version_hash(group: str, version: str, kind: str) -> str:
+    """`storageVersionHash` as discovery has it. Rule: k8s.io/apiserver `discovery.StorageVersionHash`."""
+    digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
+
+
+def stored_version_of(annotations: Mapping[str, str], *, hub: str) -> str:
+    """The version that an object is stored in, by its annotations as a client of this program sees them."""
+    return annotations.get(STORED_VERSION, hub)
+
+
+class _Target(msgspec.Struct, frozen=True):
+    """A request about a kind that is stored in another version."""
+
+    conversion: Conversion
+    version: str
+    """The stored one."""
+    path: str
+    """Of the request, in the stored version."""
+    name: str
+    subresource: str
+
+    @property
+    def stored(self) -> str:
+        """`apiVersion` of stored objects."""
+        return f"{self.conversion.resource.group}/{self.version}"
+
+    @property
+    def hub(self) -> str:
+        """`apiVersion` of objects as clients see them."""
+        return self.conversion.resource.api_version
+
+
+class _Kind(msgspec.Struct):
+    """One resource of a group, as discovery shows it."""
+
+    kind: str
+    hashes: dict[str, str]
+    """By served version: the hash of the stored one."""
+
+
+_Group = Mapping[str, _Kind]
+"""By plural."""
+
+
+class StoredVersions:
+    """The version in which a cluster stores each kind of some groups, by discovery.
+
+    One round of discovery a group, when it is first asked for and after `forget()`. A kind whose stored version the
+    cluster does not tell counts as stored in the hub version where that is served, else in the older one.
+    """
+
+    def __init__(self, transport: Transport, conversions: Conversions, *, groups: Iterable[str]) -> None:
+        self._transport = transport
+        self._conversions = conversions
+        self.groups = frozenset(groups)
+        self._known: dict[str, _Group] = {}
+        self._has_older: dict[str, bool] = {}
+
+    def forget(self, group: str) -> None:
+        """Ask again before the next request about this group: its definitions may have changed."""
+        self._known.pop(group, None)
+        self._has_older.pop(group, None)
+
+    async def of(self, resource: Resource) -> str:
+        """The version in which objects of this resource are stored."""
+        found = await self.older(resource.group, resource.plural)
+        return resource.version if found is None else found[1]
+
+    async def older(self, group: str, plural: str) -> tuple[Conversion, str] | None:
+        """How objects of a resource are converted, and the stored version; None: it is stored in its hub version, has
+        one version, or is another program's."""
+        known = (await self._kinds_of(group)).get(plural)
+        return None if known is None else self._choose(group, known)
+
+    async def older_of_kind(self, group: str, kind: str) -> str | None:
+        """The stored version of a kind, where that is not its hub version."""
+        known = next((one for one in (await self._kinds_of(group)).values() if one.kind == kind), None)
+        found = None if known is None else self._choose(group, known)
+        return None if found is None else found[1]
+
+    async def has_older(self, group: str) -> bool:
+        """Whether any kind of the group is stored in another version than its hub version."""
+        known = await self._kinds_of(group)
+        if group not in self._has_older:
+            self._has_older[group] = any(self._choose(group, one) for one in known.values())
+        return self._has_older[group]
+
+    def _choose(self, group: str, known: _Kind) -> tuple[Conversion, str] | None:
+        conversion = self._conversions.get((group, known.kind))
+        if conversion is None:
+            return None
+        version = _choose_version(conversion, known.hashes)
+        return None if version == conversion.hub else (conversion, version)
+
+    async def _kinds_of(self, group: str) -> _Group:
+        if group not in self.groups:
+            return {}
+        known = self._known.get(group)
+        if known is None:
+            known = self._known[group] = await self._discovered(group)
+        return known
+
+    async def _discovered(self, group: str) -> _Group:
+        found: dict[str, _Kind] = {}
+        for served in (await self._read(f"/apis/{group}")).get("versions") or ():
+            version = served.get("version", "")
+            for row in (await self._read(f"/apis/{group}/{version}")).get("resources") or ():
+                plural = row.get("name", "")
+                if plural and "/" not in plural:
+                    known = found.setdefault(plural, _Kind(row.get("kind", ""), {}))
+                    known.hashes[version] = row.get("storageVersionHash", "")
+        return found
+
+    async def _read(self, path: str) -> Document:
+        """A document of discovery; empty where the cluster has none, or does not show it."""
+        answer = await self._transport.request(Request("GET", path, headers={"accept": "application/json"}))
+        if answer.status not in _OK:
+            return {}
+        return _parsed(answer.body, path)
+
+
+def _choose_version(conversion: Conversion, hashes: Mapping[str, str]) -> str:
+    """`hashes`: by served version, the hash of the stored one; empty: the cluster does not tell."""
+    resource = conversion.resource
+    served = [version for version in conversion.versions if version in hashes]
+    for version in served:
+        if hashes[version] == storage_version_hash(resource.group, version, resource.kind):
+            return version
+    return served[0] if served else conversion.hub
+
+
+class StoredVersionTransport(WrappedTransport):
+    """Sends what clients ask in hub versions in the stored versions. See the top of this module.
+
+    Its owner calls `forget()` when definitions change; a 404 about a kind does so too.
+    """
+
+    def __init__(self, inner: Transport, conversions: Conversions, *, groups: Iterable[str]) -> None:
+        super().__init__(inner)
+        self.versions = StoredVersions(inner, conversions, groups=groups)
+        self._conversions = conversions
+
+    @property
+    def inner(self) -> Transport:
+        """The transport that sends requests as they are."""
+        return self._inner
+
+    async def request(self, request: Request, /) -> Response:
+        """See `Transport.request`."""
+        target = await self._target_of(request.path)
+        request = await self._with_stored_owners(request)
+        if target is None:
+            answer = await self._inner.request(request)
+        elif request.method == "PATCH":
+            answer = await self._patch(request, target)
+        else:
+            answer = await self._inner.request(self._translated(request, target))
+        if answer.status == _NOT_FOUND and not _names_an_object(answer.body):
+            self._look_again(request.path)
+        return answer if target is None else self._in_hub_version(answer, target)
+
+    def _look_again(self, path: str) -> None:
+        """After a 404: definitions may have come, or serve another version, since discovery was read."""
+        parts = path.split("/")
+        if len(parts) > _GROUP_AT and parts[_GROUP_AT] in self.versions.groups:
+            self.versions.forget(parts[_GROUP_AT])
+
+    @asynccontextmanager
+    async def _converted_stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        target = await self._target_of(request.path)
+        there = request if target is None else msgspec.structs.replace(request, path=target.path)
+        try:
+            async with self._inner.stream(there) as lines:
+                yield lines if target is None else self._lines(lines, target)
+        except NotFoundError:
+            self._look_again(request.path)
+            raise
+
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """See `Transport.stream`."""
+        return self._converted_stream(request)
+
+    async def _lines(self, lines: AsyncIterator[bytes], target: _Target) -> AsyncIterator[bytes]:
+        async for line in lines:
+            event = _parsed(line, target.path)
+            obj = event.get("object")
+            if isinstance(obj, dict):
+                event["object"] = self._to_hub(obj, target)
+            yield orjson.dumps(event)
+
+    # ── where a request goes ─────────────────────────────────────────────────
+
+    async def _target_of(self, path: str) -> _Target | None:
+        """None: the request goes as it is."""
+        parts = path.split("/")
+        # "", "apis", group, version, ["namespaces", namespace,] plural, [name, [subresource]]
+        if len(parts) < 5 or parts[1] != "apis" or parts[2] not in self.versions.groups:
+            return None
+        group, version, rest = parts[2], parts[3], parts[4:]
+        if rest[0] == "namespaces" and len(rest) > 2:
+            rest = rest[2:]
+        older = await self.versions.older(group, rest[0])
+        if older is None or version != older[0].hub:
+            return None
+        conversion, stored = older
+        there = "/".join([*parts[:3], stored, *parts[4:]])
+        name, subresource = [*rest[1:3], "", ""][:2]
+        return _Target(conversion, stored, there, name, subresource)
+
+    def _translated(self, request: Request, target: _Target) -> Request:
+        """A request other than a patch, in the stored version."""
+        body = request.body
+        if body and request.method in ("POST", "PUT") and target.subresource in ("", "status"):
+            body = orjson.dumps(self._to_stored(_parsed(body, target.path), target))
+        return msgspec.structs.replace(request, path=target.path, body=body)
+
+    # ── patches ──────────────────────────────────────────────────────────────
+
+    async def _patch(self, request: Request, target: _Target) -> Response:
+        kind, body = request.headers.get("content-type"), request.body or b"{}"
+        if target.subresource not in ("", "status"):
+            return await self._inner.request(msgspec.structs.replace(request, path=target.path))
+        if kind == PatchType.APPLY:
+            applied = orjson.dumps(self._to_stored(_parsed(body, target.path), target))
+            return await self._inner.request(msgspec.structs.replace(request, path=target.path, body=applied))
+        change = orjson.loads(body)
+        if kind == PatchType.MERGE and _is_same_in_both(change, target.conversion):
+            return await self._inner.request(
+                msgspec.structs.replace(
+                    request, path=target.path, body=orjson.dumps(_in_version(change, target.stored))
+                )
+            )
+        answer = None
+        for _ in range(MOST_TRIES):
+            answer = await self._patch_once(request, change, kind == PatchType.JSON, target)
+            if answer.status != _CONFLICT or _has_own_version(change):
+                break
+        assert answer is not None
+        return answer
+
+    async def _patch_once(
+        self, request: Request, change: Any, is_json_patch: bool, target: _Target
+    ) -> Response:
+        plain = target.path.removesuffix(f"/{target.subresource}") if target.subresource else target.path
+        headers = {name: text for name, text in request.headers.items() if name != "content-type"}
+        current = await self._inner.request(
+            Request("GET", plain, headers=headers, timeout_s=request.timeout_s)
+        )
+        if current.status not in _OK:
+            return current
+        stored = _parsed(current.body, plain)
+        before = self._to_hub(stored, target)
+        try:
+            after = apply_json_patch(before, change) if is_json_patch else apply_merge_patch(before, change)
+        except PatchError as error:
+            return _refusal(error, target)
+        difference = diff_merge(stored, self._to_stored(after, target))
+        version = get_path(change, "metadata", "resourceVersion") or get_path(
+            stored, "metadata", "resourceVersion"
+        )
+        answer = current
+        for path, part in _requests_of(difference, plain, target):
+            metadata = {**part.get("metadata", {}), "resourceVersion": version}
+            if uid := get_path(change, "metadata", "uid"):
+                metadata["uid"] = uid
+            sent = {**request.headers, "content-type": PatchType.MERGE.value}
+            body = orjson.dumps({**part, "metadata": metadata})
+            answer = await self._inner.request(
+                msgspec.structs.replace(request, path=path, headers=sent, body=body)
+            )
+            if answer.status not in _OK:
+                break
+            version = get_path(_parsed(answer.body, path), "metadata", "resourceVersion")
+        return answer
+
+    # ── documents ────────────────────────────────────────────────────────────
+
+    def _in_hub_version(self, answer: Response, target: _Target) -> Response:
+        if answer.status not in _OK or target.subresource not in ("", "status"):
+            return answer
+        document = _parsed(answer.body, target.path)
+        if isinstance(document.get("items"), list):
+            document["apiVersion"] = (
+                target.hub if document.get("apiVersion") == target.stored else document["apiVersion"]
+            )
+            document["items"] = [self._to_hub(item, target) for item in document["items"]]
+        else:
+            document = self._to_hub(document, target)
+        return Response(answer.status, answer.headers, orjson.dumps(document))
+
+    def _to_hub(self, document: Document, target: _Target) -> Document:
+        """An object of this kind in the hub version; anything else as it is.
+
+        An object that cannot be converted keeps its fields: whoever reads it says what is wrong with it.
+        """
+        if (
+            document.get("apiVersion") != target.stored
+            or document.get("kind") != target.conversion.resource.kind
+        ):
+            return document
+        try:
+            found = convert(document, target.hub, self._conversions)
+        except ConversionError:
+            return _in_version(document, target.hub)
+        annotate(found, STORED_VERSION, target.version)
+        return found
+
+    def _to_stored(self, document: Document, target: _Target) -> Document:
+        if document.get("apiVersion") != target.hub:
+            return document
+        plain = deep_copy(document)
+        annotate(plain, STORED_VERSION, None)
+        return convert(plain, target.stored, self._conversions)
+
+    # ── owners ───────────────────────────────────────────────────────────────
+
+    async def _with_stored_owners(self, request: Request) -> Request:
+        """The request with owner references in the versions that are stored."""
+        body = request.body
+        if not body or request.method not in ("POST", "PUT", "PATCH") or b"ownerReferences" not in body:
+            return request
+        named = [group for group in self.versions.groups if group.encode() in body]
+        if not [group for group in named if await self.versions.has_older(group)]:
+            return request
+        document = orjson.loads(body)
+        changed = False
+        for reference in _owner_references(document):
+            group, _, version = str(reference.get("apiVersion")).rpartition("/")
+            kind = str(reference.get("kind"))
+            older = await self.versions.older_of_kind(group, kind)
+            if older is not None and version == self._conversions[group, kind].hub:
+                reference["apiVersion"] = f"{group}/{older}"
+                changed = True
+        return msgspec.structs.replace(request, body=orjson.dumps(document)) if changed else request
+
+
+def _owner_references(body: Any) -> Iterable[Document]:
+    """The owner references of an object, of a merge patch or of a JSON patch."""
+    if isinstance(body, dict):
+        lists = [get_path(body, "metadata", "ownerReferences")]
+    else:
+        lists = [_patched_references(one) for one in body if isinstance(one, dict)]
+    for references in lists:
+        if isinstance(references, list):
+            yield from (one for one in references if isinstance(one, dict))
+
+
+def _patched_references(operation: Document) -> Any:
+    path, value = operation.get("path"), operation.get("value")
+    if path == "/metadata/ownerReferences":
+        return value
+    if isinstance(path, str) and path.startswith("/metadata/ownerReferences/"):
+        return [value]
+    return get_path(value, "ownerReferences") if path == "/metadata" else None
+
+
+def _requests_of(difference: Document, plain: str, target: _Target) -> list[tuple[str, Document]]:
+    """The patches that bring a difference about, each with its path.
+
+    Parts of a newer status are annotations in the older version, and a write of a status stores no annotations: they
+    are written first. What a conversion keeps beside them is left out, since the next status says it again.
+    """
+    if not target.subresource:
+        return [(plain, difference)] if difference else []
+    requests = []
+    annotations = {
+        name: text
+        for name, text in (get_path(difference, "metadata", "annotations") or {}).items()
+        if not name.startswith(KEPT_PREFIX)
+    }
+    if annotations:
+        requests.append((plain, {"metadata": {"annotations": annotations}}))
+    if target.subresource in difference:
+        requests.append((target.path, {target.subresource: difference[target.subresource]}))
+    return requests
+
+
+def _names_an_object(body: bytes) -> bool:
+    """Whether a 404 says that an object is missing, and not that its kind is."""
+    try:
+        return bool(get_path(orjson.loads(body), "details", "name"))
+    except orjson.JSONDecodeError:
+        return False  # "404 page not found"
+
+
+def _is_same_in_both(change: Any, conversion: Conversion) -> bool:
+    """Whether a merge patch says the same in both versions, whatever object it is applied to."""
+    if not isinstance(change, dict) or not change.keys() <= _DECODED:
+        return False
+    if "status" not in change:
+        return True
+    document = {"metadata": {}, "status": change["status"]}
+    return same(conversion.to_spoke(deep_copy(document)), document)
+
+
+def _in_version(document: Document, api_version: str) -> Document:
+    return {**document, "apiVersion": api_version} if "apiVersion" in document else document
+
+
+def _has_own_version(change: Any) -> bool:
+    """Whether a patch names the version that it is for, so that its sender must see the conflict."""
+    return isinstance(change, dict) and get_path(change, "metadata", "resourceVersion") is not None
+
+
+def _refusal(error: PatchError, target: _Target) -> Response:
+    """The answer that an API server gives to a patch that cannot be applied."""
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": str(error),
+        "reason": _PATCH_ERROR.get(error.code, "BadRequest"),
+        "details": {"name": target.name, "kind": target.conversion.resource.plural},
+        "code": error.code,
+    }
+    return Response(error.code, {"content-type": "application/json"}, orjson.dumps(status))
+
+
+def _parsed(body: bytes, path: str) -> Document:
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as err:
+        raise ConnectionLostError(f"{path}: the answer is not JSON: {err}") from err
+    if not isinstance(value, dict):
+        raise ConnectionLostError(f"{path}: the answer is not a JSON object")
+    return value

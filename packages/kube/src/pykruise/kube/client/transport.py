@@ -1,0 +1,84 @@
+"""The seam to an API server: a request with its answer, and a stream of lines.
+
+Client and caches ──Request──▶ Transport ──▶ HTTP (transport.py) or the sandbox's API server core in the same process
+                                  └── WrappedTransport: what counts, refuses, delays or changes requests on their way
+
+Everything above this seam is the same code for both; tests put fault injection between them.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["Request", "Response", "Transport", "WrappedTransport"]
+
+
+class _RequestLine(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    """Begins with `/` and is percent-encoded."""
+
+
+class Request(_RequestLine, frozen=True, kw_only=True):
+    """What is asked of an API server: `Request("GET", "/version", timeout_s=5)`."""
+
+    query: Mapping[str, str] = {}
+    """Not percent-encoded."""
+    headers: Mapping[str, str] = {}
+    body: bytes | None = None
+    timeout_s: float | None = None
+    """For the whole answer; of a stream: for silence in it. None: the transport's own limit; of a stream: none."""
+
+
+class Response(msgspec.Struct, frozen=True):
+    """An answer of the API server, whatever its status code. Header names are lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport(Protocol):
+    """How requests reach an API server."""
+
+    async def request(self, request: Request, /) -> Response:
+        """Send one request and return its answer; an error status is an answer, not an exception.
+
+        Raises `TransportError` when there is no answer (its `sent` tells whether the request may
+        have taken effect).
+        """
+        ...
+
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Open a streaming GET (a watch or a log) and iterate its lines, without line ends.
+
+        Entering raises the `ApiError` of a non-200 answer, or `TransportError`. The iterator ends when
+        the server ends the stream, and raises `TransportError` when the connection breaks or nothing
+        arrives for the request's `timeout_s`.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Requests under way fail."""
+        ...
+
+
+class WrappedTransport:
+    """A Transport that passes everything on to `inner`. Subclasses override what they do differently."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def request(self, request: Request, /) -> Response:
+        """See `Transport.request`."""
+        return await self._inner.request(request)
+
+    def stream(self, request: Request, /) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """See `Transport.stream`."""
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        """Close the inner transport."""
+        await self._inner.close()

@@ -1,0 +1,183 @@
+"""How to reach one API server, and who we are there: the values a transport works with.
+
+kube/config/kubeconfig.py (files) or a test or the sandbox ──▶ Connection ──▶ kube/http/transport.py
+                                                        └── Credentials: headers(), and refresh() after a 401
+
+`RenewedCredentials` is the one piece with a life of its own: it reads tokens and certificates again when they
+are due, in a thread, one reading at a time.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import msgspec
+
+from pykruise.kube.clock import Clock, Instant, system_clock
+from pykruise.kube.errors import ConfigurationError
+
+__all__ = ["Connection", "Credentials", "Material", "RenewedCredentials", "StaticCredentials", "bearer"]
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S = 10.0
+
+
+class Credentials(Protocol):
+    """Who we are, in headers and in TLS; renewed as needed."""
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The TLS context to use now, where the client certificate changes; None: the Connection's."""
+        ...
+
+    async def headers(self) -> Mapping[str, str]:
+        """Headers for one request, renewed when they are about to expire.
+
+        Raises ConfigurationError when there have never been any (a plugin that fails).
+        """
+        ...
+
+    async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
+        """The server said 401 to `rejected` (what `headers()` returned). True when there are others now."""
+        ...
+
+
+class StaticCredentials:
+    """Credentials that never change: a token, a password, or just the Connection's client certificate."""
+
+    def __init__(self, headers: Mapping[str, str] | None = None) -> None:
+        self._headers = dict(headers or {})
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """None: the Connection's."""
+        return None
+
+    async def headers(self) -> Mapping[str, str]:
+        """Always the same."""
+        return self._headers
+
+    async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
+        """False: there are no others."""
+        return False
+
+
+def bearer(token: str) -> StaticCredentials:
+    """Credentials of a fixed token."""
+    return StaticCredentials({"Authorization": f"Bearer {token}"})
+
+
+class Material(msgspec.Struct, frozen=True, kw_only=True):
+    """Credentials as read at one moment."""
+
+    headers: Mapping[str, str] = {}
+    tls: ssl.SSLContext | None = None
+    expires: Instant | None = None
+    """None: when it says so by a 401, or by the file's change."""
+
+
+class RenewedCredentials:
+    """Credentials read again when they are about to expire, every `every_s`, and after a 401.
+
+    `read` blocks and runs in a thread, one at a time. When it fails, what was there before stays in use (the
+    server decides what it is still worth) and it is tried again after 10 s; a plugin that hangs counts as
+    failed after `timeout_s`. A second 401 within 5 s does not read again.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Material],
+        *,
+        clock: Clock = system_clock,
+        every_s: float | None = None,
+        current: Material | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._every_s = every_s
+        self._timeout_s = timeout_s
+        self._lock = asyncio.Lock()
+        self._current = current
+        self._due: Instant | None = None
+        self._last_refresh = float("-inf")
+        if current is not None:
+            self._due = self._due_of(current)
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The context of a certificate that came from `read`."""
+        return self._current.tls if self._current else None
+
+    async def headers(self) -> Mapping[str, str]:
+        """The current headers; reads first when there are none or they are due."""
+        if self._current is None or self._is_due():
+            async with self._lock:
+                if self._current is None or self._is_due():
+                    return (await self._renew()).headers
+        return self._current.headers
+
+    async def refresh(self, *, rejected: Mapping[str, str]) -> bool:
+        """Read again, unless another task just did."""
+        async with self._lock:
+            before = self._current
+            if before is None or before.headers is not rejected:
+                return True
+            if self._clock() - self._last_refresh < 5.0:
+                return False
+            self._last_refresh = self._clock()
+            after = await self._renew()
+            # A plugin may give the same token anew, or a file may not have changed: asking again is no use.
+            return after.headers != before.headers or after.tls is not before.tls
+
+    def _is_due(self) -> bool:
+        return self._due is not None and self._clock() >= self._due
+
+    def _due_of(self, material: Material) -> Instant | None:
+        now = self._clock()
+        candidates = []
+        if self._every_s is not None:
+            candidates.append(now + self._every_s)
+        if material.expires is not None:
+            candidates.append(now + max(5.0, 0.9 * (material.expires - now)))
+        return min(candidates, default=None)
+
+    async def _renew(self) -> Material:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                material = await asyncio.to_thread(self._read)
+        except (ConfigurationError, TimeoutError) as err:
+            if isinstance(err, TimeoutError):
+                err = ConfigurationError(f"credentials did not come within {self._timeout_s:g} s")
+            if self._current is None:
+                raise err from None
+            _log.warning("credentials were not renewed, the old ones stay in use: %s", err)
+            self._due = self._clock() + _RETRY_S
+            return self._current
+        self._current = material
+        self._due = self._due_of(material)
+        return material
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach one API server.
+
+    `ssl_context` is None for plain http. `server_name` is the name in the server's certificate when it is not
+    the host of `server`. `headers` go with every request, in addition to the credentials' (impersonation).
+    `proxy` is an http:// or https:// URL, or empty. `namespace` is the context's default one. `source` says
+    in words where all this comes from.
+    """
+
+    server: str
+    ssl_context: ssl.SSLContext | None = None
+    credentials: Credentials = field(default_factory=StaticCredentials)
+    server_name: str = ""
+    headers: Sequence[tuple[str, str]] = ()
+    proxy: str = ""
+    namespace: str = "default"
+    source: str = ""

@@ -1,0 +1,484 @@
+"""Where the cluster is and who we are there: kubeconfig files and the service account of a pod.
+
+load(path, context) ──▶ Connection(server, ssl_context, credentials) ──▶ kube/http/transport.py
+                                                       └── headers() for every request, refresh() after a 401
+
+Credential plugins are in exec_plugins.py, OpenID Connect in oidc_tokens.py. All reading runs in threads; only
+`load_kubeconfig` and `load_in_cluster`, for programs without a loop, block. Key material stays in memory.
+
+Every mistake in a configuration is a ConfigurationError: one line, what, where, what to do.
+"""
+
+import asyncio
+import base64
+import binascii
+import os
+import shutil
+import ssl
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, quote, urlsplit
+
+import msgspec
+
+from pykruise.kube.clock import Clock, parse_time, system_clock
+from pykruise.kube.config.connection import (
+    Connection,
+    Credentials,
+    Material,
+    RenewedCredentials,
+    StaticCredentials,
+)
+from pykruise.kube.config.exec_plugins import GROUP as EXEC_GROUP
+from pykruise.kube.config.exec_plugins import ExecPlugin
+from pykruise.kube.config.kubeconfig_files import (
+    TlsParts,
+    checked_token,
+    has_file,
+    merge_kubeconfigs,
+    one_line,
+    read_bytes,
+    read_token,
+    tls_context,
+)
+from pykruise.kube.config.oidc_tokens import OidcTokens
+from pykruise.kube.config.proxy_environment import proxy_from
+from pykruise.kube.errors import ConfigurationError
+
+__all__ = ["SERVICE_ACCOUNT", "Connection", "Overrides", "load", "load_in_cluster", "load_kubeconfig"]
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where kubelets mount a pod's service account."""
+
+_CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+
+_REREAD_S = 60.0  # kubelets rotate a mounted token at 80 % of its life (at least 8 minutes before it ends)
+
+
+class Overrides(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command line says instead of the kubeconfig, as kubectl's global flags do. Empty: what the file says."""
+
+    cluster_name: str = ""
+    user_name: str = ""
+    cluster: Mapping[str, Any] = {}
+    """Fields of the cluster's entry: `server`, `certificate-authority`, `insecure-skip-tls-verify`, …"""
+    user: Mapping[str, Any] = {}
+    """Fields of the user's entry: `token`, `as`, `as-groups`, …"""
+
+
+_NOTHING = Overrides()
+
+
+# ── loading ──────────────────────────────────────────────────────────────────
+
+
+async def load(
+    path: str | Path | None = None,
+    context: str | None = None,
+    *,
+    overrides: Overrides = _NOTHING,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+    clock: Clock = system_clock,
+) -> Connection:
+    """The cluster that is meant: `path`, else $KUBECONFIG, else the pod we run in, else ~/.kube/config.
+
+    Naming a `context` leaves out the pod. Reads in a thread. Raises ConfigurationError.
+    """
+    if path or environ.get("KUBECONFIG") or context or overrides.cluster.get("server"):
+        return await asyncio.to_thread(
+            load_kubeconfig, path, context, overrides=overrides, environ=environ, clock=clock
+        )
+    if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
+        return await asyncio.to_thread(
+            load_in_cluster, environ=environ, service_account=service_account, clock=clock
+        )
+    if _default_kubeconfig(environ).exists():
+        return await asyncio.to_thread(
+            load_kubeconfig, None, context, overrides=overrides, environ=environ, clock=clock
+        )
+    raise ConfigurationError(
+        f"no cluster is configured: $KUBECONFIG is not set, {_default_kubeconfig(environ)} does not exist,"
+        " and this is not a pod; name a kubeconfig, or start a cluster to play with: pykruise up"
+    )
+
+
+def load_kubeconfig(
+    path: str | Path | None,
+    context: str | None = None,
+    *,
+    overrides: Overrides = _NOTHING,
+    environ: Mapping[str, str] = os.environ,
+    clock: Clock = system_clock,
+) -> Connection:
+    """A context (None: the current one) of a kubeconfig file (None: $KUBECONFIG, else ~/.kube/config).
+
+    $KUBECONFIG may list several files, which are merged as kubectl does: the first to define something wins,
+    missing files are skipped. Where `overrides` name a server, no file is needed. Raises ConfigurationError.
+    """
+    paths = _kubeconfig_paths(path, environ, is_needed=not overrides.cluster.get("server"))
+    return _Kubeconfig(paths, context, environ, clock, overrides).connection()
+
+
+def load_in_cluster(
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+    clock: Clock = system_clock,
+) -> Connection:
+    """The API server of the pod we run in, with its service account; the token is read again every minute.
+
+    Raises ConfigurationError.
+    """
+    token, ca = service_account / "token", service_account / "ca.crt"
+    where = f"service account {service_account}"
+    server = _server_of_pod(environ, where)
+    for path in (token, ca):
+        if not path.is_file():
+            raise ConfigurationError(f"{where}: {path} does not exist; {_ONLY_IN_PODS}")
+
+    def read() -> Material:
+        return Material(headers=_bearer_headers(read_token(token, where)))
+
+    namespace = service_account / "namespace"
+    return Connection(
+        server=server,
+        ssl_context=tls_context(TlsParts(read_bytes(ca, where)), where, where),
+        credentials=RenewedCredentials(read, clock=clock, every_s=_REREAD_S, current=read()),
+        proxy=proxy_from(environ, urlsplit(server)),
+        namespace=read_bytes(namespace, where).decode().strip() if namespace.exists() else "default",
+        source=where,
+    )
+
+
+_ONLY_IN_PODS = "this works only inside a pod that mounts its service account token"
+
+
+def _server_of_pod(environ: Mapping[str, str], where: str) -> str:
+    """The API server, where the environment of every pod says it is."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise ConfigurationError(
+            f"{where}: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; {_ONLY_IN_PODS}"
+        )
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def _default_kubeconfig(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home()) / ".kube" / "config"
+
+
+def _kubeconfig_paths(
+    path: str | Path | None, environ: Mapping[str, str], *, is_needed: bool = True
+) -> list[Path]:
+    if path:
+        listed, origin = [Path(path).expanduser()], "the path given"
+    elif environ.get("KUBECONFIG"):
+        names = [name for name in environ["KUBECONFIG"].split(os.pathsep) if name]
+        listed, origin = [Path(name).expanduser() for name in names], "$KUBECONFIG"
+    else:
+        listed, origin = [_default_kubeconfig(environ)], "$KUBECONFIG is not set, and this is the default"
+    existing = [file for file in listed if file.exists()]
+    if not existing and (is_needed or path):
+        names_text = ", ".join(map(str, listed)) or "(empty)"
+        raise ConfigurationError(f"kubeconfig {names_text}: no such file ({origin}); name one that exists")
+    return existing
+
+
+class _Kubeconfig:
+    """One context of merged kubeconfig files, on its way to becoming a Connection."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        context: str | None,
+        environ: Mapping[str, str],
+        clock: Clock,
+        overrides: Overrides,
+    ) -> None:
+        self._environ = environ
+        self._clock = clock
+        self._entries, current = merge_kubeconfigs(paths)
+        self._files = "kubeconfig " + ", ".join(map(str, paths))
+        self._user: dict[str, Any] = {}
+        self._user_base = Path()
+        name = context or current
+        if not name and overrides.cluster.get("server"):
+            self._source = self._at_cluster = self._at_user = "the command line"
+            self._namespace, self._cluster_base = "default", Path()
+            self._cluster, self._user = dict(overrides.cluster), dict(overrides.user)
+            return
+        if not name:
+            raise ConfigurationError(
+                f"{self._files}: no current-context; name one of: {self._names('contexts')},"
+                " or run: kubectl config use-context NAME"
+            )
+        chosen, _ = self._entry(
+            "contexts", "context", name, f"asked for as {'context' if context else 'current-context'}"
+        )
+        wanted_by = f"named by context {name!r}"
+        chosen = {
+            **chosen,
+            **({"cluster": overrides.cluster_name} if overrides.cluster_name else {}),
+            **({"user": overrides.user_name} if overrides.user_name else {}),
+        }
+        if not chosen.get("cluster"):
+            raise ConfigurationError(
+                f"{self._files}: context {name!r} names no cluster; add its cluster field"
+            )
+        self._source = f"{self._files}, context {name}"
+        self._namespace = str(chosen.get("namespace") or "default")
+        self._cluster_name = str(chosen["cluster"])
+        self._cluster, self._cluster_base = self._entry("clusters", "cluster", self._cluster_name, wanted_by)
+        self._user_name = str(chosen.get("user") or "")
+        if self._user_name:
+            self._user, self._user_base = self._entry("users", "user", self._user_name, wanted_by)
+        self._cluster = _overridden(self._cluster, overrides.cluster)
+        self._user = _overridden(self._user, overrides.user)
+        self._at_cluster = f"{self._files}: cluster {self._cluster_name!r}"
+        self._at_user = f"{self._files}: user {self._user_name!r}"
+
+    def connection(self) -> Connection:
+        server = self._server()
+        proxy = str(self._cluster.get("proxy-url") or "")
+        if proxy and urlsplit(proxy).scheme not in ("http", "https"):
+            raise ConfigurationError(
+                f"{self._at_cluster}: proxy-url {proxy!r} is not supported; use an http:// or https:// proxy"
+            )
+        credentials, tls = self._credentials()
+        return Connection(
+            server=server.geturl().rstrip("/"),
+            ssl_context=tls if server.scheme == "https" else None,
+            credentials=credentials,
+            server_name=str(self._cluster.get("tls-server-name") or ""),
+            headers=tuple(_impersonation(self._user)),
+            proxy=proxy or proxy_from(self._environ, server),
+            namespace=self._namespace,
+            source=self._source,
+        )
+
+    def _server(self) -> SplitResult:
+        text = str(self._cluster.get("server") or "")
+        try:
+            server = urlsplit(text)
+            usable = server.scheme in ("http", "https") and bool(server.hostname) and server.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ConfigurationError(
+                f"{self._at_cluster}: server {text!r} is not a URL such as https://127.0.0.1:6443"
+            )
+        return server
+
+    # ── who we are ───────────────────────────────────────────────────────────
+
+    def _credentials(self) -> tuple[Credentials, ssl.SSLContext]:
+        """Credentials, and the TLS context to begin with (client certificate included)."""
+        user = self._user
+        has_files = any(has_file(user, name) for name in ("client-certificate", "client-key"))
+        reader = _CertificateReader(self._tls_parts, self._tls)
+        tls = reader.read()
+        if token_file := user.get("tokenFile"):
+            path = self._user_base / str(token_file)
+
+            def read() -> Material:
+                token = read_token(path, f"{self._at_user}, tokenFile")
+                return Material(headers=_bearer_headers(token), tls=reader.read())
+
+            return self._renewed(read, every_s=_REREAD_S), tls
+        if not user.get("token") and user.get("exec"):
+            return self._exec(), tls
+        if not user.get("token") and user.get("auth-provider"):
+            return self._oidc(reader), tls
+        headers = self._fixed_headers()
+        if has_files:
+            # Rotated by what wrote them (kubeadm, kubelet): read again now and then.
+            return self._renewed(
+                lambda: Material(headers=dict(headers), tls=reader.read()), every_s=_REREAD_S
+            ), tls
+        return StaticCredentials(headers), tls
+
+    def _renewed(self, read: Callable[[], Material], *, every_s: float) -> Credentials:
+        return RenewedCredentials(read, clock=self._clock, every_s=every_s, current=read())
+
+    def _fixed_headers(self) -> dict[str, str]:
+        if token := self._user.get("token"):
+            return _bearer_headers(checked_token(str(token), f"{self._at_user}, token"))
+        if "username" in self._user or "password" in self._user:
+            pair = f"{self._user.get('username') or ''}:{self._user.get('password') or ''}"
+            return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
+        return {}
+
+    def _tls_parts(self, certificate: tuple[bytes, bytes] | None = None) -> "TlsParts":
+        """What a TLS context is made of; `certificate` (chain, key) instead of the user's."""
+        ca = self._data(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
+        is_insecure = bool(self._cluster.get("insecure-skip-tls-verify"))
+        if is_insecure and ca:
+            raise ConfigurationError(
+                f"{self._at_cluster}: insecure-skip-tls-verify and certificate-authority exclude each other;"
+                " remove the first"
+            )
+        chain, key = certificate or (
+            self._data(self._user, "client-certificate", self._user_base, self._at_user),
+            self._data(self._user, "client-key", self._user_base, self._at_user),
+        )
+        if bool(chain) != bool(key):
+            names = ("client-certificate", "client-key")
+            there, missing = names if chain else reversed(names)
+            raise ConfigurationError(f"{self._at_user}: {there} without {missing}; add {missing}-data")
+        return TlsParts(ca, chain, key, is_insecure)
+
+    def _tls(self, parts: "TlsParts") -> ssl.SSLContext:
+        return tls_context(parts, self._at_cluster, self._at_user)
+
+    def _data(self, entry: Mapping[str, Any], name: str, base: Path, where: str) -> bytes:
+        """The PEM of a field that is a file or data, and empty when it is neither. Data goes first."""
+        if data := entry.get(f"{name}-data"):
+            try:
+                return base64.b64decode("".join(data.split()), validate=True)
+            except (binascii.Error, ValueError, TypeError, AttributeError) as err:
+                raise ConfigurationError(
+                    f"{where}: {name}-data is not base64 of a PEM certificate or key"
+                ) from err
+        if not (path := entry.get(name)):
+            return b""
+        return read_bytes(base / str(path), f"{where}: {name}", separator=" ")
+
+    def _exec(self) -> Credentials:
+        where = f"{self._at_user}, exec"
+        plugin = ExecPlugin.read(self._user["exec"], where)
+        self._check_command(plugin, where)
+
+        def read() -> Material:
+            status = plugin.run(
+                cluster=self._cluster_info(), folder=self._user_base, environ=self._environ, where=where
+            )
+            return self._exec_material(status, where)
+
+        return RenewedCredentials(read, clock=self._clock)
+
+    def _cluster_info(self) -> dict[str, Any]:
+        """The cluster as an ExecCredential names it."""
+        ca = self._data(self._cluster, "certificate-authority", self._cluster_base, self._at_cluster)
+        extensions = self._cluster.get("extensions") or ()
+        config = next(
+            (
+                extension.get("extension")
+                for extension in extensions
+                if isinstance(extension, dict) and extension.get("name") == f"{EXEC_GROUP}/exec"
+            ),
+            None,
+        )
+        info = {
+            **{name: self._cluster.get(name) for name in _CLUSTER_INFO},
+            "certificate-authority-data": base64.b64encode(ca).decode(),
+            "config": config,
+        }
+        return {name: value for name, value in info.items() if value}
+
+    def _check_command(self, plugin: ExecPlugin, where: str) -> None:
+        """A plugin that is not installed is an error at once, not at the first request."""
+        command = plugin.command
+        candidate = str(self._user_base / command) if os.sep in command else command
+        if shutil.which(candidate, path=plugin.variables.get("PATH") or self._environ.get("PATH")) is None:
+            hint = one_line(plugin.install_hint or "install it, or correct the command")
+            raise ConfigurationError(f"{where}: {command} is not an executable in PATH; {hint}")
+
+    def _exec_material(self, status: Mapping[str, Any], where: str) -> Material:
+        token = status.get("token")
+        chain, key = status.get("clientCertificateData"), status.get("clientKeyData")
+        if not token and not (chain and key):
+            raise ConfigurationError(
+                f"{where}: the plugin gave neither a token nor clientCertificateData with clientKeyData"
+            )
+        expires = None
+        if text := status.get("expirationTimestamp"):
+            try:
+                expires = parse_time(str(text))
+            except ValueError as err:
+                raise ConfigurationError(f"{where}: expirationTimestamp {text!r} is not RFC 3339") from err
+        parts = self._tls_parts((str(chain).encode(), str(key).encode())) if chain and key else None
+        headers = _bearer_headers(checked_token(str(token), where)) if token else {}
+        return Material(headers=headers, tls=self._tls(parts) if parts else None, expires=expires)
+
+    def _oidc(self, reader: "_CertificateReader") -> Credentials:
+        where = f"{self._at_user}, auth-provider"
+        provider = self._user["auth-provider"]
+        name = provider.get("name") if isinstance(provider, dict) else None
+        settings = provider.get("config") if isinstance(provider, dict) else None
+        if name != "oidc" or not isinstance(settings, dict):
+            raise ConfigurationError(
+                f"{where}: {name!r} is not supported, kubectl dropped it too; use the provider's exec plugin"
+            )
+        authority = self._data(settings, "idp-certificate-authority", self._user_base, where)
+        tls = tls_context(TlsParts(authority), where, where)
+        tokens = OidcTokens(settings, tls=tls, clock=self._clock, where=where)
+
+        def read() -> Material:
+            token, ends = tokens.current()
+            headers = _bearer_headers(checked_token(token, f"{where}, id-token"))
+            return Material(headers=headers, tls=reader.read(), expires=ends)
+
+        return RenewedCredentials(read, clock=self._clock, every_s=_REREAD_S)
+
+    # ── entries ──────────────────────────────────────────────────────────────
+
+    def _entry(self, plural: str, singular: str, name: str, wanted_by: str) -> tuple[dict[str, Any], Path]:
+        """The named entry's content and the folder its relative paths start from."""
+        for node in self._entries[plural]:
+            if node.value["name"] == name:
+                content = node.value.get(singular)
+                if not isinstance(content, dict):
+                    raise ConfigurationError(f"{self._files}: {singular} {name!r} is empty; fill it in")
+                return content, node.path.resolve().parent
+        raise ConfigurationError(
+            f"{self._files}: {singular} {name!r} ({wanted_by}) is not in the file;"
+            f" there are: {self._names(plural)}"
+        )
+
+    def _names(self, plural: str) -> str:
+        return ", ".join(str(node.value.get("name")) for node in self._entries[plural]) or "none"
+
+
+class _CertificateReader:
+    """Builds a TLS context anew only when what it is made of has changed: connections depend on it."""
+
+    def __init__(self, parts: Callable[[], TlsParts], make: Callable[[TlsParts], ssl.SSLContext]) -> None:
+        self._parts = parts
+        self._make = make
+        self._made: tuple[TlsParts, ssl.SSLContext] | None = None
+
+    def read(self) -> ssl.SSLContext:
+        parts = self._parts()
+        if self._made is None or self._made[0] != parts:
+            self._made = (parts, self._make(parts))
+        return self._made[1]
+
+
+def _overridden(entry: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with what is given instead; what is said in two ways is then said in one."""
+    if not given:
+        return entry
+    hidden = {f"{name}-data" for name in given}
+    if {"token", "username"} & given.keys():
+        hidden |= {"token", "tokenFile", "exec", "auth-provider", "username", "password"}
+    if given.get("insecure-skip-tls-verify"):
+        hidden |= {"certificate-authority", "certificate-authority-data"}
+    return {**{name: value for name, value in entry.items() if name not in hidden}, **given}
+
+
+def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if name := user.get("as"):
+        yield "Impersonate-User", str(name)
+    if uid := user.get("as-uid"):
+        yield "Impersonate-Uid", str(uid)
+    for group in user.get("as-groups") or ():
+        yield "Impersonate-Group", str(group)
+    for key, values in (user.get("as-user-extra") or {}).items():
+        for value in values:
+            yield f"Impersonate-Extra-{quote(str(key).lower(), safe='')}", str(value)
+
+
+def _bearer_headers(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}

@@ -1,0 +1,104 @@
+"""Id tokens of kubeconfigs with the auth-provider `oidc`, renewed with their refresh token.
+
+settings ──▶ OidcTokens.current() ──▶ the id token, if it is still valid
+                     └──▶ the issuer's token endpoint (OpenID Connect Discovery) ──▶ a new id token
+
+The rules are those of client-go's plugin, which reads the same fields. A new token is kept in memory, the file is not
+written. The issuer is always verified: by idp-certificate-authority(-data), else by the authorities of the system.
+"""
+
+import base64
+import binascii
+import json
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.config.kubeconfig_files import one_line
+from pykruise.kube.errors import ConfigurationError
+
+__all__ = ["OidcTokens"]
+
+_EARLY_S: Final = 60.0
+"""A token that ends sooner is renewed."""
+_TIMEOUT_S: Final = 20.0
+_MOST_BYTES: Final = 1 << 20
+"""Of an issuer's answer."""
+
+
+class OidcTokens:
+    """The tokens of one user. `tls`: how the issuer is verified. `where` begins each error."""
+
+    def __init__(self, settings: Mapping[str, Any], *, tls: ssl.SSLContext, clock: Clock, where: str) -> None:
+        self._settings = settings
+        self._tls = tls
+        self._clock = clock
+        self._where = where
+        self._id_token = str(settings.get("id-token") or "")
+        self._refresh_token = str(settings.get("refresh-token") or "")
+
+    def current(self) -> tuple[str, Instant]:
+        """The id token and when it ends; a new one when that is soon. Blocks. Raises ConfigurationError."""
+        ends = self._end_of(self._id_token) if self._id_token else 0.0
+        if ends - self._clock() < _EARLY_S:
+            self._renew()
+            ends = self._end_of(self._id_token)
+        return self._id_token, ends
+
+    def _end_of(self, token: str) -> Instant:
+        """The claim `exp`. The API server verifies the signature."""
+        try:
+            _, claims, _ = token.split(".")
+            return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])
+        except (ValueError, KeyError, TypeError, binascii.Error) as error:
+            raise ConfigurationError(f"{self._where}: id-token is not a JWT; log in again") from error
+
+    def _renew(self) -> None:
+        issuer = str(self._settings.get("idp-issuer-url") or "").rstrip("/")
+        client = str(self._settings.get("client-id") or "")
+        if not self._refresh_token or not issuer or not client:
+            raise ConfigurationError(
+                f"{self._where}: id-token has expired, and idp-issuer-url, client-id and refresh-token are needed to"
+                " renew it; log in again"
+            )
+        discovered = self._ask(f"{issuer}/.well-known/openid-configuration")
+        form = {
+            "grant_type": "refresh_token",
+            "refresh_token": self._refresh_token,
+            "client_id": client,
+            "client_secret": str(self._settings.get("client-secret") or ""),
+        }
+        endpoint = str(discovered.get("token_endpoint") or "")
+        answer = self._ask(endpoint, {name: value for name, value in form.items() if value})
+        if not isinstance(answer.get("id_token"), str):
+            raise ConfigurationError(f"{self._where}: {issuer} answered without an id_token; log in again")
+        self._id_token = answer["id_token"]
+        self._refresh_token = str(answer.get("refresh_token") or self._refresh_token)
+
+    def _ask(self, url: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """GET, or POST of a form; the answer's JSON object."""
+        if not url.startswith("https://"):
+            raise ConfigurationError(f"{self._where}: {url!r} is not an https:// URL")
+        data = None if form is None else urllib.parse.urlencode(form).encode()
+        request = urllib.request.Request(url, data, headers={"Accept": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S, context=self._tls) as answer:
+                document = json.loads(answer.read(_MOST_BYTES))
+        except urllib.error.HTTPError as error:
+            words = one_line(error.read(_MOST_BYTES).decode("utf-8", "replace"))
+            raise ConfigurationError(
+                f"{self._where}: the token was not renewed: {url} answers {error.code}: {words}"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"{self._where}: the token was not renewed: {url}: {one_line(error)}"
+            ) from error
+        if not isinstance(document, dict):
+            raise ConfigurationError(
+                f"{self._where}: the token was not renewed: {url} answers no JSON object"
+            )
+        return document

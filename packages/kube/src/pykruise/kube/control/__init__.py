@@ -1,0 +1,1 @@
+"""Loops that work on keys: queue, workers, bounded work beside the event loop."""

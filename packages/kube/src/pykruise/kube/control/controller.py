@@ -1,0 +1,292 @@
+"""The loop that works on keys: workers take them from a queue, reconcile, and say when to look again.
+
+WorkQueue.get() ──▶ reconcile(key) ──▶ seconds ──▶ add_after    None ──▶ nothing, until something wakes it
+                                  └──▶ error   ──▶ add_rate_limited (one line is logged; a traceback for bugs)
+
+`run()` owns its workers. `stop()` lets what is in flight finish, so that no plan is left half carried out; a
+reconcile that is cancelled all the same has its key back in the queue, so the next `run()` begins with it.
+
+What a reconcile cost, for the rest that the queue gives its key, is the time its own steps took on the CPU
+(planning), not the time it waited for answers: a rollout is not slowed down by the writes it makes.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.control.queue import QueueClosedError, WorkQueue
+from pykruise.kube.errors import ApiError, ConflictError, KubeError
+from pykruise.kube.values.histogram import Histogram, HistogramStats
+
+__all__ = ["Controller", "ControllerStats", "unmeasured"]
+
+K = TypeVar("K", bound=Hashable)
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_WORKERS = 3
+GRACE_S = 30.0
+CONFLICT_RETRY_S = 0.05
+"""A conflict means that the cache is behind: the event that shows why is under way."""
+_QUICK_CONFLICTS = 3  # in a row; after that a conflict waits like any failure
+
+
+class ControllerStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How a controller is. Durations are in seconds of the event loop's time, waiting included."""
+
+    running: bool
+    workers: int
+    in_flight: int
+    reconciles: int
+    """Finished, whatever came of them."""
+    failures: int
+    """... of which with an error (conflicts are counted apart)."""
+    conflicts: int
+    cancelled: int
+    duration_sum_s: float
+    duration_max_s: float
+    cost_sum_s: float
+    """CPU time of the reconciles' own steps."""
+    results: Mapping[str, int]
+    """Reconciles by how they ended: success, requeue (at once), requeue_after, error. A conflict is a requeue."""
+    durations: HistogramStats
+    last_failure: str
+    """The key and the error; empty when none has failed yet."""
+    last_failure_at: Instant | None
+
+
+class Controller(Generic[K]):
+    """Runs `reconcile` for the keys of `queue`, each key in at most one worker.
+
+    `reconcile(key)` brings one object nearer to what it should be and returns after how many seconds to look
+    again (0: at once; None: when something wakes it). `grace_s`: how long `stop()` waits for reconciles in
+    flight. `cpu_time` measures what a reconcile costs; `unmeasured` where every run must be the same.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Callable[[K], Awaitable[float | None]],
+        *,
+        queue: WorkQueue[K],
+        workers: int = DEFAULT_WORKERS,
+        clock: Clock,
+        grace_s: float = GRACE_S,
+        cpu_time: Callable[[], float] = time.thread_time,
+    ) -> None:
+        if workers < 1:
+            raise ValueError(f"controller {name}: want at least 1 worker, not {workers}")
+        self.name = name
+        self.queue = queue
+        self._reconcile = reconcile
+        self._workers = workers
+        self._clock = clock
+        self._grace_s = grace_s
+        self._cpu_time = cpu_time
+
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._busy: set[asyncio.Task[None]] = set()
+        self._is_running = False
+        self._is_stopping = False
+        self._conflicts_in_row: dict[K, int] = {}
+        self._reconciles = 0
+        self._failures = 0
+        self._conflicts = 0
+        self._cancelled = 0
+        self._duration_sum_s = 0.0
+        self._duration_max_s = 0.0
+        self._cost_sum_s = 0.0
+        self._results: Counter[str] = Counter()
+        self._durations = Histogram()
+        self._last_failure = ""
+        self._last_failure_at: Instant | None = None
+
+    async def run(self) -> None:
+        """Work until `stop()`, until the queue is closed, or until cancelled (reconciles in flight too).
+
+        Raises RuntimeError when it is running already.
+        """
+        if self._is_running:
+            raise RuntimeError(f"controller {self.name} is running already")
+        self._is_running = True
+        self._is_stopping = False
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    self._tasks.add(group.create_task(self._work(), name=f"{self.name}-{number}"))
+        finally:
+            self._tasks.clear()
+            self._busy.clear()
+            self._is_running = False
+
+    async def stop(self, *, grace_s: float | None = None) -> bool:
+        """Start nothing new, let reconciles in flight finish for `grace_s`, then cancel them; `run()` ends.
+
+        False: some were cancelled, and what became of their writes is not known. Does nothing when it is not running.
+        Not to be called from a reconcile.
+        """
+        self._is_stopping = True
+        tasks = set(self._tasks)
+        if not tasks:
+            return True
+        for task in tasks - self._busy:
+            task.cancel()
+        _, late = await asyncio.wait(tasks, timeout=self._grace_s if grace_s is None else grace_s)
+        if late:
+            _log.warning("%s: %d reconciles did not finish in time and are cancelled", self.name, len(late))
+            for task in late:
+                task.cancel()
+            await asyncio.wait(late)
+        return not late
+
+    def stats(self) -> ControllerStats:
+        """How it is now."""
+        return ControllerStats(
+            running=self._is_running,
+            workers=self._workers,
+            in_flight=len(self._busy),
+            reconciles=self._reconciles,
+            failures=self._failures,
+            conflicts=self._conflicts,
+            cancelled=self._cancelled,
+            duration_sum_s=self._duration_sum_s,
+            duration_max_s=self._duration_max_s,
+            cost_sum_s=self._cost_sum_s,
+            results=dict(self._results),
+            durations=self._durations.snapshot(),
+            last_failure=self._last_failure,
+            last_failure_at=self._last_failure_at,
+        )
+
+    # ── one worker ───────────────────────────────────────────────────────────
+
+    async def _work(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # a coroutine runs in a task
+        while not self._is_stopping:
+            while task.uncancel():  # a TaskGroup of the reconcile before may have left some (own_task.py)
+                pass
+            try:
+                key = await self.queue.get()
+            except QueueClosedError:
+                return
+            self._busy.add(task)
+            try:
+                await self._handle(key, task)
+            finally:
+                self._busy.discard(task)
+
+    async def _handle(self, key: K, task: asyncio.Task[None]) -> None:
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        timed = _Timed(self._reconcile, key, self._cpu_time)
+        try:
+            after = await timed
+        except asyncio.CancelledError as error:
+            if task.cancelling():
+                self._cancelled += 1
+                self.queue.add(key, force=True)
+                raise
+            self._failed(key, error)  # something in it was cancelled, not this worker
+        except Exception as error:
+            self._failed(key, error)
+        else:
+            self.queue.forget(key)
+            self._conflicts_in_row.pop(key, None)
+            self._results["success" if after is None else "requeue_after" if after > 0 else "requeue"] += 1
+            if after is not None:
+                self.queue.add_after(key, after)
+        finally:
+            duration_s = loop.time() - started
+            self._reconciles += 1
+            self._durations.observe(duration_s)
+            self._duration_sum_s += duration_s
+            self._duration_max_s = max(self._duration_max_s, duration_s)
+            self._cost_sum_s += timed.cost_s
+            self.queue.done(key, cost_s=timed.cost_s)
+
+    def _failed(self, key: K, error: BaseException) -> None:
+        if isinstance(error, ConflictError):
+            self._conflicts += 1
+            row = self._conflicts_in_row[key] = self._conflicts_in_row.get(key, 0) + 1
+            self._results["requeue"] += 1
+            if row <= _QUICK_CONFLICTS:
+                _log.info("%s %s: %s; again in %g s", self.name, key, error, CONFLICT_RETRY_S)
+                self.queue.add_after(key, CONFLICT_RETRY_S)
+                return
+        else:
+            self._failures += 1
+            self._results["error"] += 1
+        self._last_failure = f"{key}: {_words(error)}"
+        self._last_failure_at = self._clock()
+        wait_s = self.queue.add_rate_limited(key, at_least_s=_retry_after_s(error))
+        is_expected = _is_expected(error)
+        _log.log(
+            logging.WARNING if is_expected else logging.ERROR,
+            "%s %s: %s; again in %.3g s (failure %d)",
+            self.name,
+            key,
+            _words(error),
+            wait_s,
+            self.queue.failures(key),
+            exc_info=None if is_expected else error,
+        )
+
+
+def unmeasured() -> float:
+    """The `cpu_time` of runs that must each be the same: nothing costs anything, so no key has to rest."""
+    return 0.0
+
+
+class _Timed(Generic[K]):
+    """Awaits `reconcile(key)` and adds up what its steps take, from being resumed to waiting again."""
+
+    def __init__(
+        self, reconcile: Callable[[K], Awaitable[float | None]], key: K, cpu_time: Callable[[], float]
+    ) -> None:
+        self._reconcile = reconcile
+        self._key = key
+        self._cpu_time = cpu_time
+        self.cost_s = 0.0
+
+    def __await__(self) -> Generator[Any, Any, float | None]:
+        steps = self._reconcile(self._key).__await__()
+        thrown: BaseException | None = None
+        while True:
+            started = self._cpu_time()
+            try:
+                waits_for = next(steps) if thrown is None else steps.throw(thrown)
+            except StopIteration as end:
+                result: float | None = end.value
+                return result
+            finally:
+                self.cost_s += self._cpu_time() - started
+            thrown = None
+            try:
+                yield waits_for
+            except BaseException as error:  # a cancellation, most of all: it is for the reconcile
+                thrown = error
+
+
+def _is_expected(error: BaseException) -> bool:
+    """True for what servers and networks do; everything else is a bug and worth a traceback."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_expected(inner) for inner in error.exceptions)
+    return isinstance(error, KubeError) or isinstance(error.__cause__, KubeError)
+
+
+def _retry_after_s(error: BaseException) -> float:
+    for candidate in (error, error.__cause__):
+        if isinstance(candidate, ApiError) and candidate.retry_after_s:
+            return candidate.retry_after_s
+    return 0.0
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,1 @@
+"""Which of several equal programs works, and on what."""

@@ -1,0 +1,552 @@
+"""One of several managers that share the work: it has a seat, and holds the slots that the leader gives it.
+
+the leader's Lease ──Record──▶ which slots this member should hold ──▶ a LeaderElector for each ──▶ serve(HeldSlot)
+a Lease per seat   ──▶ who lives ──┐
+a Lease per slot   ──▶ who has it ─┴─▶ assign() (slots.py), when this member leads ──▶ Record
+
+What the leader says is advice: only the Lease of a slot lets a member work on its keys, and only while the leader's own
+Lease is held by a member, too. So another program that takes that Lease finds no member at work. A member learns of a
+renewal by asking, and counts from before the question by which it found the Lease still unrenewed; so its time ends
+before the Lease can be taken.
+
+A slot moves in this order: the leader says so, the member ends what it does for these keys, it releases the slot's
+Lease with a note of what it has written, the next member takes it and waits until it has seen that (hand_over.py).
+
+A leader that leaves names its successor on the Lease, so that members go on. Of several that leave at one moment one
+may name another. Each gives up its seat before it looks at the Lease, and looks at its successor's seat after it has
+named it; so one of the two sees what has happened and names a further one.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.control.retried_task import in_own_task
+from pykruise.kube.documents import Document, annotations_of, decode
+from pykruise.kube.election.key_slots import SLOTS, Keying, Record, Seat, assign, read_record
+from pykruise.kube.election.leases import Fence, LeaderElector, LeaseLostError
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import LEASES
+
+__all__ = ["RECORD", "HeldSlot", "Membership", "MembershipStats", "member_lease", "slot_lease"]
+
+_log = logging.getLogger(__name__)
+
+RECORD: Final = "pykruise.io/slots"
+"""An annotation of the leader's Lease: who should hold which slot (slots.Record)."""
+
+LOOK_S: Final = 1.0
+"""How often a member looks at the Leases although none has changed: one may have run out."""
+
+LAST_LOOK_S: Final = 4.0
+LAST_LOOKS: Final = 2
+"""How long, and how often, a member that leaves asks who else has a seat."""
+
+SETTLED_S: Final = 10.0
+"""How long a member has to be there before slots move to it that others hold."""
+
+
+def slot_lease(name: str, slot: int) -> str:
+    """The name of a slot's Lease, by that of the leader's."""
+    return f"{name}-slot-{slot}"
+
+
+def member_lease(name: str, seat: Seat) -> str:
+    """The name of a seat's Lease."""
+    return f"{name}-member-{seat}"
+
+
+class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
+    """A Lease, as far as members look at it."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    spec: Document
+    annotations: Mapping[str, str]
+
+    @property
+    def holder(self) -> str:
+        """Which member has it; empty: none."""
+        return str(self.spec.get("holderIdentity") or "")
+
+    @property
+    def length_s(self) -> float:
+        """How long it lasts without a renewal."""
+        return float(self.spec.get("leaseDurationSeconds") or 0)
+
+    @property
+    def document(self) -> Document:
+        """What an elector looks at."""
+        metadata = {
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "resourceVersion": str(self.resource_version),
+            "annotations": self.annotations,
+        }
+        return {"metadata": metadata, "spec": self.spec}
+
+
+def _project(raw: bytes | msgspec.Raw) -> LeaseView:
+    document = decode(raw)
+    meta = document["metadata"]
+    return LeaseView(
+        namespace=meta["namespace"],
+        name=meta["name"],
+        uid=meta["uid"],
+        resource_version=int(meta["resourceVersion"]),
+        spec=document.get("spec") or {},
+        annotations=annotations_of(document),
+    )
+
+
+class _Both:
+    """Holds while both do."""
+
+    def __init__(self, first: Fence, second: Fence) -> None:
+        self._first, self._second = first, second
+
+    def holds(self) -> bool:
+        return self._first.holds() and self._second.holds()
+
+    def write_time_s(self) -> float:
+        return min(self._first.write_time_s(), self._second.write_time_s())
+
+
+class _MemberTerm:
+    """Holds while a member leads that shares as this one does."""
+
+    def __init__(self, leader: LeaderElector, record: Callable[[], Record | None]) -> None:
+        self._leader, self._record = leader, record
+
+    @property
+    def _term(self) -> Fence:
+        return self._leader.term if self._leader.is_leading else self._leader.other_term
+
+    def holds(self) -> bool:
+        return self._record() is not None and self._term.holds()
+
+    def write_time_s(self) -> float:
+        return self._term.write_time_s()
+
+
+class HeldSlot:
+    """A slot whose Lease this member has. Who serves it ends soon after `leaving` is set."""
+
+    def __init__(self, number: int, elector: LeaderElector, fence: Fence, epoch: str) -> None:
+        self.number = number
+        self.elector = elector
+        self.fence = fence
+        """Writes for its keys leave only while this holds."""
+        self.epoch = epoch
+        self.leaving = asyncio.Event()
+
+
+Serve = Callable[[HeldSlot], Awaitable[Mapping[str, int] | None]]
+"""Works on a slot's keys until it is left, and returns what was written: the highest version of each resource. None:
+it is not known for sure."""
+
+
+class MembershipStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How a member is."""
+
+    seat: Seat | None
+    held: frozenset[int]
+    """Slots whose Lease it has."""
+    assigned: Mapping[int, Seat]
+    """Who should hold which, as the leader says; empty: no leader shares."""
+
+
+class Membership:
+    """Takes part in sharing; `client` should share no limiter with busy ones. Seconds as for LeaderElector.
+
+    `members`: so many hold slots at once, those that came first; others stand by. `keying`: see slots.py; members that
+    differ in it do not share with each other.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        members: int,
+        keying: Keying = "object",
+        lease_s: float = 15.0,
+        renew_s: float = 10.0,
+        retry_s: float = 2.0,
+        clock: Clock,
+        rng: random.Random,
+        now: Callable[[], float] | None = None,
+    ) -> None:
+        self.identity = identity
+        self.keying: Keying = keying
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._members = members
+        self._lease_s, self._renew_s, self._retry_s = lease_s, renew_s, retry_s
+        self._clock = clock
+        self._rng = rng
+        self._now = now or asyncio.get_running_loop().time
+        self.leader = self._elector(name, retry_s=retry_s)
+        """The election of the one who assigns slots."""
+        self.term: Fence = _MemberTerm(self.leader, self.record)
+        """The time in which members may act."""
+        self._leases: Cache[LeaseView] = Cache(
+            client,
+            LEASES,
+            project=_project,
+            namespace=namespace,
+            clock=clock,
+            rng=rng,
+            idle_timeout_s=lease_s,  # some Lease is renewed every few seconds: a silent watch is a dead one
+        )
+        self._leases.subscribe(self._on_lease)
+        self._since: dict[str, float] = {}
+        self._changed = asyncio.Event()
+        self._seat: Seat | None = None
+        self._seat_elector: LeaderElector | None = None
+        self._held: dict[int, HeldSlot] = {}
+        self._holding: dict[int, asyncio.Task[None]] = {}
+        self._alive_since: dict[str, float] = {}
+        self._epoch = ""
+        self._assigned: dict[int, Seat] = {}
+        self._may_assign_at = float("inf")
+        self._named: str | None = None
+        self._is_standing = False
+        self._is_leaving = False
+        self._read: tuple[str | None, str, Record | None] = (None, "", None)
+
+    def stats(self) -> MembershipStats:
+        """How it is now."""
+        record = self.record()
+        return MembershipStats(
+            seat=self._seat,
+            held=frozenset(number for number, slot in self._held.items() if slot.elector.is_leading),
+            assigned=record.slots if record is not None and self.term.holds() else {},
+        )
+
+    def record(self) -> Record | None:
+        """What the leader says, as it was last seen; None: the Lease is not held by a member that shares likewise."""
+        lease = self.leader.lease
+        if lease is None:
+            return None
+        text = annotations_of(lease).get(RECORD)
+        holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
+        if self._read[:2] != (text, holder):
+            self._read = text, holder, read_record(text, holder=holder)
+        record = self._read[2]
+        return record if record is not None and record.keying == self.keying else None
+
+    async def run(self, serve: Serve) -> None:
+        """Take part until `leave()` or cancellation. What `serve` raises ends it."""
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(self._leases.run(), name="leases")
+            await self._leases.wait_synced()
+            self._is_standing = not self._is_leaving
+            tasks.create_task(self._stand(), name="election")
+            tasks.create_task(self._keep_seat(), name="seat")
+            while not self._is_leaving or self._held:
+                self._changed.clear()
+                self._look(tasks, serve)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await self._changed.wait()
+            watching.cancel()
+
+    def retire(self) -> None:
+        """Take no leadership any more, as this member is about to leave; what it has it keeps until then."""
+        self.leader.stands = False
+
+    async def leave(self) -> None:
+        """Give everything up, so that others can have it at once. Stop what works on keys first."""
+        self.retire()
+        self._is_leaving = True
+        if not self._is_standing:
+            return
+        if self._seat_elector is not None:
+            await self._seat_elector.release()
+        await self._hand_leadership_on()
+        for slot in self._held.values():
+            slot.leaving.set()
+        await asyncio.gather(*self._holding.values(), return_exceptions=True)
+        self._changed.set()
+
+    # ── what is seen ─────────────────────────────────────────────────────────
+
+    def _on_lease(self, change: Change[LeaseView]) -> None:
+        old, new = change.old, change.new
+        if new is not None and (old is None or old.spec != new.spec):
+            self._since[new.name] = self._now()
+        if new is not None and new.name == self._name:
+            self.leader.see(new.document)
+        is_renewed = old is not None and new is not None and old.holder == new.holder
+        if is_renewed and (change.key.name != self._name or _said_in(old) == _said_in(new)):
+            return
+        self._changed.set()
+        if change.key.name == self._name and not self.leader.is_leading:
+            self.leader.hurry()
+        for slot in self._held.values():
+            if change.key.name == slot_lease(self._name, slot.number) and not slot.elector.is_leading:
+                slot.elector.hurry()
+
+    def _lease(self, name: str) -> LeaseView | None:
+        return next((one for one in self._leases.values() if one.name == name), None)
+
+    def _living(self) -> dict[Seat, LeaseView]:
+        """Seats that are taken."""
+        by_name = {one.name: one for one in self._leases.values()}
+        found = {}
+        for seat in range(SLOTS):
+            lease = by_name.get(member_lease(self._name, seat))
+            if lease is not None and self._is_held(lease):
+                found[seat] = lease
+        return found
+
+    def _is_held(self, lease: LeaseView) -> bool:
+        # The store may have it a moment before it is delivered.
+        since = self._since.setdefault(lease.name, self._now())
+        return bool(lease.holder) and self._now() < since + lease.length_s
+
+    # ── what is done about it ────────────────────────────────────────────────
+
+    def _look(self, tasks: asyncio.TaskGroup, serve: Serve) -> None:
+        living = self._living()
+        self._note_living(living)
+        if self.leader.is_leading and not self._is_leaving:
+            self._assign(living)
+        record = self.record() if self.term.holds() else None
+        wanted = record.of(self._seat) if record is not None and self._seat is not None else frozenset()
+        for number, slot in self._held.items():
+            if number not in wanted or record is None or slot.epoch != record.epoch:
+                slot.leaving.set()
+        if record is None or self._is_leaving:
+            return
+        for number in sorted(wanted - self._held.keys()):
+            slot = self._slot(number, record.epoch)
+            self._holding[number] = tasks.create_task(self._hold(slot, serve), name=f"slot-{number}")
+
+    def _note_living(self, living: Mapping[Seat, LeaseView]) -> None:
+        now = self._now()
+        self._alive_since = {
+            lease.holder: self._alive_since.get(lease.holder, now) for lease in living.values()
+        }
+
+    def _slot(self, number: int, epoch: str) -> HeldSlot:
+        name = slot_lease(self._name, number)
+        elector = self._elector(name, retry_s=max(self._retry_s, self._renew_s / 3))
+        elector.epoch = epoch
+        slot = self._held[number] = HeldSlot(number, elector, _Both(elector.term, self.term), epoch)
+        return slot
+
+    async def _hold(self, slot: HeldSlot, serve: Serve) -> None:
+        """Take the Lease, serve the slot while it is held, and give it back."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(slot.elector.run(), name=f"lease-of-slot-{slot.number}")
+                await _first(slot.elector.wait_leading(), slot.leaving.wait())
+                written = await serve(slot) if slot.elector.is_leading else None
+                await slot.elector.release(written)
+        except* LeaseLostError as lost:
+            _log.error("slot %d: %s", slot.number, lost.exceptions[0])
+        finally:
+            del self._held[slot.number], self._holding[slot.number]
+            self._changed.set()
+
+    # ── the seat ─────────────────────────────────────────────────────────────
+
+    async def _keep_seat(self) -> None:
+        """Have a seat, the first that is free, until leaving."""
+        while not self._is_leaving:
+            living = self._living()
+            free = next((seat for seat in range(SLOTS) if seat not in living), None)
+            if free is None:  # this one stands by
+                await asyncio.sleep(LOOK_S)
+                continue
+            await in_own_task(self._have_seat(free))
+
+    async def _have_seat(self, free: Seat) -> None:
+        """Until it is lost; returns at once when another was faster."""
+        elector = self._seat_elector = self._elector(
+            member_lease(self._name, free), retry_s=max(self._retry_s, self._renew_s / 3)
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(elector.run(), name=f"seat-{free}")
+                if await self._is_seated(elector, free):
+                    self._seat = free
+                    self._changed.set()
+                else:
+                    running.cancel()
+        except* LeaseLostError as lost:
+            _log.error("seat %d: %s", free, lost.exceptions[0])
+        finally:
+            self._seat = self._seat_elector = None
+
+    async def _is_seated(self, elector: LeaderElector, seat: Seat) -> bool:
+        """False: another was faster."""
+        while not self._is_leaving:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await elector.wait_leading()
+                    return True
+            taken = self._living().get(seat)
+            if taken is not None and taken.holder != self.identity:
+                return False
+        return True  # it is released by who is leaving
+
+    # ── leading ──────────────────────────────────────────────────────────────
+
+    async def _stand(self) -> None:
+        """Stand for the leader's Lease again and again."""
+        self.leader.annotate = self._said_on
+        while not self._is_leaving:
+            try:
+                await self.leader.run()
+            except LeaseLostError as lost:
+                _log.error("this member does not lead any more: %s", lost)
+            self._changed.set()
+
+    def _said_on(self, lease: Document) -> dict[str, str]:
+        """What this member says on the Lease that it holds, or is about to take from who it shows.
+
+        It goes on with what the leader before said, where that shared likewise; else it begins anew. Members that
+        share otherwise may act for as long as they do not know better: for the time of the Lease.
+        """
+        if self._named is not None:
+            return {RECORD: text} if (text := self._last_words(lease)) else {}
+        if not self.leader.is_leading:
+            before = _record_on(lease)
+            is_alike = before is not None and before.keying == self.keying
+            self._may_assign_at = self._now() + (
+                self._lease_s if before is not None and not is_alike else 0.0
+            )
+            if before is not None and is_alike:
+                self._epoch, self._assigned = before.epoch, dict(before.slots)
+            else:
+                self._epoch, self._assigned = f"{self._rng.getrandbits(64):016x}", {}
+            self._changed.set()
+        said = Record(leader=self.identity, epoch=self._epoch, keying=self.keying, slots=self._assigned)
+        return {RECORD: said.text()}
+
+    def _last_words(self, lease: Document) -> str:
+        """What was said goes on under the successor; without one no member holds any slot."""
+        before = _record_on(lease)
+        if before is None:
+            return ""
+        slots = before.slots if self._named else {}
+        return msgspec.structs.replace(before, leader=self._named or self.identity, slots=slots).text()
+
+    def _assign(self, living: Mapping[Seat, LeaseView]) -> None:
+        """Say who should hold what, when that changes."""
+        if self._now() < self._may_assign_at:
+            return
+        at_work = sorted(living, key=lambda seat: (str(living[seat].spec.get("acquireTime")), seat))
+        seats = sorted(at_work[: self._members])
+        by_identity = {living[seat].holder: seat for seat in seats}
+        held = {}
+        for number in range(SLOTS):
+            lease = self._lease(slot_lease(self._name, number))
+            if lease is not None and self._is_held(lease) and lease.holder in by_identity:
+                held[number] = by_identity[lease.holder]
+        settled_before = self._now() - SETTLED_S
+        before = self._assigned
+        self._assigned = assign(
+            before,
+            held,
+            seats=seats,
+            settled=frozenset(s for s in seats if self._alive_since[living[s].holder] <= settled_before),
+        )
+        if self._assigned != before:
+            self.leader.hurry()
+
+    async def _hand_leadership_on(self) -> None:
+        """To a member that stays, without a moment in which the Lease is free; to any when this is the last one."""
+        if self.leader.is_leading:
+            holder = self._named = await self._successor()
+            await self.leader.release(successor=holder)
+        else:
+            await self.leader.release()
+            holder = self.identity  # it may have been named meanwhile
+        for _ in range(SLOTS):
+            successor = await self._successor(instead_of=holder)
+            if successor == holder:
+                return
+            self._named = successor
+            if not await self.leader.pass_on(from_=holder, successor=successor):
+                return
+            holder = successor
+
+    async def _successor(self, *, instead_of: str = "") -> str:
+        """Of those that have a seat at the API server this very moment: that one, or else the one that came last.
+
+        Empty: there is none. Where no answer says who is there, it stays that one.
+        """
+        for _ in range(LAST_LOOKS):
+            try:
+                async with asyncio.timeout(LAST_LOOK_S):
+                    listed = await self._client.list(LEASES, self._namespace)
+                break
+            except (KubeError, TimeoutError) as error:
+                _log.warning("who follows this member is not known: %s", str(error) or "no answer")
+        else:
+            return instead_of
+        stored = {one.name: one for one in map(_project, listed.items)}
+        alive = {lease.holder for lease in self._living().values()}
+        seats = [stored[name] for seat in range(SLOTS) if (name := member_lease(self._name, seat)) in stored]
+        others = [one for one in seats if one.holder in alive and one.holder != self.identity]
+        if any(one.holder == instead_of for one in others):
+            return instead_of
+        newest = max(others, key=lambda one: str(one.spec.get("acquireTime")), default=None)
+        return newest.holder if newest is not None else ""
+
+    def _elector(self, name: str, *, retry_s: float) -> LeaderElector:
+        elector = LeaderElector(
+            self._client,
+            namespace=self._namespace,
+            name=name,
+            identity=self.identity,
+            lease_s=self._lease_s,
+            renew_s=self._renew_s,
+            retry_s=retry_s,
+            clock=self._clock,
+            rng=self._rng,
+            now=self._now,
+        )
+        if name != self._name and (seen := self._lease(name)) is not None:
+            since = self._since.setdefault(name, self._now())
+            elector.know({"metadata": {}, "spec": seen.spec}, since=since)
+        return elector
+
+
+def _said_in(lease: LeaseView | None) -> str | None:
+    return lease.annotations.get(RECORD) if lease is not None else None
+
+
+def _record_on(lease: Document | None) -> Record | None:
+    if lease is None:
+        return None
+    holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
+    return read_record(annotations_of(lease).get(RECORD), holder=holder)
+
+
+async def _first(*waits: Awaitable[Any]) -> None:
+    """Return when one of them does; the others are cancelled."""
+    tasks = [asyncio.ensure_future(one) for one in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,125 @@
+"""Connections through an HTTP proxy: how a client reaches an API server that it cannot reach itself.
+
+an https:// server ──▶ open_tunnel() ──CONNECT──▶ proxy ──▶ API server, and TLS through it
+an http:// server  ──▶ the proxy itself, which gets whole URLs and ProxyAddress.authorization
+
+The proxy may be spoken to in TLS too. One that closes in the middle, answers nothing in time or refuses is an OSError,
+as any server that cannot be reached.
+"""
+
+import asyncio
+import base64
+import ssl
+from collections.abc import Callable
+from typing import Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from pykruise.kube.excerpts import excerpt
+from pykruise.kube.http.heads import HEAD_END, LINE_END, request_head
+
+__all__ = ["ProxyAddress", "open_tunnel", "read_proxy"]
+
+_MOST_ANSWER: Final = 64 * 1024
+"""Bytes of a proxy's answer to CONNECT."""
+_MOST_WORDS: Final = 200
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class ProxyAddress(msgspec.Struct, frozen=True):
+    """Where a proxy is."""
+
+    is_tls: bool
+    host: str
+    port: int
+    authorization: str
+    """The header Proxy-Authorization; empty: none."""
+
+    def __str__(self) -> str:
+        return f"{'https' if self.is_tls else 'http'}://{self.host}:{self.port}"
+
+
+def read_proxy(url: str) -> ProxyAddress | None:
+    """The proxy of a URL such as `http://user:key@proxy:3128`; empty: None."""
+    if not url:
+        return None
+    parts = urlsplit(url)
+    authorization = ""
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
+    port = parts.port or _PORTS.get(parts.scheme, 80)
+    return ProxyAddress(parts.scheme == "https", parts.hostname or "", port, authorization)
+
+
+P = TypeVar("P", bound=asyncio.BaseProtocol)
+
+
+async def open_tunnel(
+    loop: asyncio.AbstractEventLoop,
+    proxy: ProxyAddress,
+    make: Callable[[], P],
+    *,
+    target: str,
+    tls: ssl.SSLContext,
+    server_hostname: str,
+    goodbye_s: float,
+) -> P:
+    """A protocol that speaks TLS with the server behind the proxy. `target`: its host and port. Raises OSError.
+
+    The caller bounds the time.
+    """
+    transport, greeting = await loop.create_connection(
+        lambda: _Greeting(loop),
+        proxy.host,
+        proxy.port,
+        ssl=ssl.create_default_context() if proxy.is_tls else None,
+    )
+    try:
+        fields = [("Host", target)]
+        if proxy.authorization:
+            fields.append(("Proxy-Authorization", proxy.authorization))
+        transport.write(request_head("CONNECT", target, fields))
+        status = await greeting.status
+        version, _, code = status.partition(b" ")
+        if not version.startswith(b"HTTP/") or code[:3] != b"200":
+            words = excerpt(status.decode("latin-1"), most=_MOST_WORDS)
+            raise ConnectionRefusedError(f"the proxy {proxy} answers {words!r}")
+        protocol = make()
+        inner = await loop.start_tls(
+            transport, protocol, tls, server_hostname=server_hostname, ssl_shutdown_timeout=goodbye_s
+        )
+    except BaseException:
+        transport.abort()
+        raise
+    if inner is None:
+        raise ConnectionResetError(f"the proxy {proxy} closed the connection")
+    protocol.connection_made(inner)
+    return protocol
+
+
+class _Greeting(asyncio.Protocol):
+    """Waits for the head of the proxy's answer; `status` is its first line."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.status: asyncio.Future[bytes] = loop.create_future()
+        self._head = b""
+
+    def data_received(self, data: bytes) -> None:
+        if self.status.done():
+            return
+        self._head += data
+        head, end, behind = self._head.partition(HEAD_END)
+        if end and not behind:
+            self.status.set_result(head.split(LINE_END, 1)[0])
+        elif end or len(self._head) > _MOST_ANSWER:
+            self._fail(ConnectionResetError("the proxy's answer to CONNECT does not end"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(exc or ConnectionResetError("the proxy closed the connection"))
+
+    def _fail(self, error: Exception) -> None:
+        if not self.status.done():
+            self.status.set_exception(error)
+            self.status.exception()  # a caller that has given up does not retrieve it

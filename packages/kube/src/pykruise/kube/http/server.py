@@ -1,0 +1,186 @@
+"""HTTP/1.1 over TLS for those who answer on the data path (webhooks, the sandbox's API server), and nothing else.
+
+    new connections ──▶ Room (http_room.py): is there a place? ──▶ handshake, addresses in turn ──▶ Connection
+    Connection (http_server_connection.py) ──▶ Request ──▶ App (http_app.py) ──▶ Response, or a Streamed
+
+A general HTTP server takes several times the CPU of what it carries here (measured: docs/performance.md).
+
+Owns: the listening socket, the connections and their tasks.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from pykruise.kube.http.app import App, Limits
+from pykruise.kube.http.connection import cut_of
+from pykruise.kube.http.fairness import Room
+from pykruise.kube.http.server_connection import RECEIVE, Connection, ServerState
+from pykruise.kube.http.turns import Turns
+
+__all__ = ["HttpServer"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+_FLUSH_S: Final = 0.01
+_BACKLOG: Final = 4096
+"""Beyond it the kernel drops what knocks, and an honest client tries again only after a second."""
+_ACCEPTS: Final = 128
+"""New connections in one turn of the loop."""
+_HANDSHAKES: Final = 2
+"""... of which so many shake hands: that costs most of a millisecond each. Addresses take turns."""
+_NO_FILES_S: Final = 0.1
+"""Where no more files can be opened, the next connection is accepted so much later."""
+_LATE_S: Final = 0.5
+"""A look that comes so late judges no client: what has arrived meanwhile may not be read yet."""
+
+
+class HttpServer:
+    """Serves an App. `start`, then `stop`."""
+
+    def __init__(self, app: App, *, limits: Limits) -> None:
+        self._state = ServerState(app, limits)
+        self._tls: Callable[[], ssl.SSLContext] | None = None
+        self._opening: set[asyncio.Task[None]] = set()
+        self._handshakes = Turns(each=_HANDSHAKES, serve=self._begin)
+        self._listeners: list[socket.socket] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._looks_at = 0.0
+
+    @property
+    def is_listening(self) -> bool:
+        """Between start and stop."""
+        return bool(self._listeners)
+
+    @property
+    def room(self) -> Room[Connection]:
+        """What there is room for, and what is taken of it."""
+        return self._state.room
+
+    async def start(self, host: str, port: int, *, tls: Callable[[], ssl.SSLContext] | None) -> int:
+        """Listen; returns the port. Raises OSError. `tls` is asked for each connection; an empty host: everywhere."""
+        self._state.is_stopping = self._state.is_retiring = False
+        self._tls = tls
+        self._listeners = await _listening(host, port)
+        for listener in self._listeners:
+            self._accept_from(listener)
+        self._check_on()
+        found: int = self._listeners[0].getsockname()[1]
+        return found
+
+    def _accept_from(self, listener: socket.socket) -> None:
+        if listener in self._listeners:
+            asyncio.get_running_loop().add_reader(listener.fileno(), self._accept, listener)
+
+    def _accept(self, listener: socket.socket) -> None:
+        """Take new connections. By hand, so that a connection counts, and can be ended, from its first packet on."""
+        for _ in range(_ACCEPTS):
+            try:
+                sock, address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                _LOG.warning("no connection can be accepted: %s", error.strerror)
+                self._state.room.make_room(evict=Connection.abort)
+                asyncio.get_running_loop().remove_reader(listener.fileno())
+                asyncio.get_running_loop().call_later(_NO_FILES_S, self._accept_from, listener)
+                return
+            sock.setblocking(False)
+            peer = address[0]
+            connection = Connection(self._state, sock, peer)
+            if not self._state.room.enter(connection, peer, evict=Connection.abort):
+                sock.close()
+            elif self._tls is None:
+                self._open(connection, None)
+            else:
+                connection.wait_for_hello(partial(self._handshakes.add, peer))
+
+    def _begin(self, connection: Connection) -> bool:
+        """Begin a handshake. Whether there was one to begin."""
+        if connection.is_lost or self._tls is None:
+            return False
+        self._open(connection, self._tls())
+        return True
+
+    def _open(self, connection: Connection, tls: ssl.SSLContext | None) -> None:
+        opening = asyncio.get_running_loop().create_task(connection.open(tls))
+        self._opening.add(opening)
+        opening.add_done_callback(self._opening.discard)
+
+    def _check_on(self) -> None:
+        """Look at all connections now and then: a timer for each request would cost more."""
+        loop = asyncio.get_running_loop()
+        now, limits = loop.time(), self._state.limits
+        if now - self._looks_at < _LATE_S or not self._looks_at:
+            for connection in self._state.room:
+                connection.check(now)
+        often_s = 1.0 if limits.connections else 5.0
+        every_s = min(often_s, limits.read_s / 4, limits.idle_s / 4, limits.first_s / 4)
+        self._looks_at = now + every_s
+        self._timer = loop.call_at(self._looks_at, self._check_on)
+
+    def retire(self) -> None:
+        """It stops soon: a connection ends with its next answer, which says so. A client that sent a request at the
+        moment in which `stop` closes its connection would have to guess whether that was read.
+        """
+        self._state.is_retiring = True
+
+    async def stop(self, *, grace_s: float | None = None) -> None:
+        """Take no more connections, let requests under way finish (`grace_s`, or `Limits.stop_s`), and end all."""
+        listeners, self._listeners = self._listeners, []
+        if not listeners:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._state.is_stopping = True
+        for listener in listeners:
+            asyncio.get_running_loop().remove_reader(listener.fileno())
+            listener.close()
+        self._handshakes.clear()
+        opening = tuple(self._opening)
+        for connection in self._state.room:
+            if connection.transport is None:
+                connection.abort()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._state.limits.stop_s if grace_s is None else grace_s):
+                while any(connection.is_busy for connection in self._state.connections):  # noqa: ASYNC110 - there is no event for it
+                    await asyncio.sleep(0.005)
+        connections = tuple(self._state.connections)
+        cut = cut_of(connection.transport for connection in connections)
+        for connection in connections:
+            connection.close()
+        await asyncio.sleep(_FLUSH_S)  # for what has been written
+        tasks = [connection.task for connection in connections if connection.task is not None]
+        cut()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*opening, return_exceptions=True)
+        await asyncio.sleep(0)  # an abort takes place a moment later
+
+
+async def _listening(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen at every address of a host."""
+    server = await asyncio.get_running_loop().create_server(
+        asyncio.Protocol, host or None, port, start_serving=False
+    )
+    try:
+        found = [socket.socket(fileno=os.dup(one.fileno())) for one in server.sockets]
+    finally:
+        server.close()
+    try:
+        for sock in found:
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)  # its connections have it too
+            sock.listen(_BACKLOG)
+    except OSError:
+        for sock in found:
+            sock.close()
+        raise
+    return found

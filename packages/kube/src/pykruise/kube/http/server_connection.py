@@ -1,0 +1,664 @@
+"""One connection of an HTTP/1.1 server: its requests are parsed, counted and answered one after the other.
+
+    bytes ──▶ httptools (the parser of Node.js) ──▶ head ──▶ App.admit(): a refusal, or go on
+                                               └──▶ Request ──▶ App.answer(): a Response, or a Streamed
+    Response, Streamed ──▶ http_wire.py ──▶ bytes
+
+Each connection has one task, which answers its requests one after the other. The task ends with the connection: a
+watch whose client has gone would stay until it has news.
+
+One step of the loop does a bounded amount for one connection, whatever a client puts into one packet: parsing stops
+behind the first whole message and after 4 KiB of heads and chunks (of a body whose length is known the rest is taken
+in one go, which copies and parses nothing). The rest stays as bytes. Of what a client sends ahead, one request is
+parsed; connections that have more wait in `Turns`, which lets two of them read on in one turn of the loop, addresses
+in turn. One task answers one request in a step.
+
+Every limit has a defined outcome, and every refusal is the App's (`REFUSAL_CODES`):
+
+    not HTTP 400 · head too large 431 · body too large 413 · not here in time, or too slow 408 · another Expect 417
+    another coding than chunked, CONNECT 501 · another version than 1.0 and 1.1 505
+    too many requests to answer, or too many bytes of bodies in memory 429
+    an answer that is not read, a connection that is not used, one too many that is idle: closed
+
+A request counts as one when its body is there. So a client that sends halves of requests keeps no other out: it has
+some of the memory for bodies, of which the slowest is given up first, and of that an address has only its share.
+
+After an answer that comes before the end of its request, what is still sent is read and thrown away for a moment:
+closing at once would throw away the answer as well.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, cast
+
+import httptools
+
+from pykruise.kube.client.transport import Response
+from pykruise.kube.http.app import App, Limits, Streamed
+from pykruise.kube.http.fairness import Room
+from pykruise.kube.http.heads import CONTINUE, HEAD_END, LAST_CHUNK, LINE_END, chunk_of
+from pykruise.kube.http.turns import Turns
+from pykruise.kube.http.wire import HeadWriter, Request, split_target
+
+__all__ = ["RECEIVE", "REFUSAL_CODES", "Connection", "ServerState"]
+
+_LOG: Final = logging.getLogger(__name__)
+
+_HANDSHAKE_S: Final = 10.0
+_GOODBYE_S: Final = 2.0
+"""For a client to answer the end of TLS."""
+_UNSENT: Final = 64 * 1024
+"""An answer of more bytes is not copied behind its head."""
+_MOST_IGNORED: Final = 256 * 1024
+"""Of what is still sent behind an early answer; the rest is not even read."""
+_PART: Final = 32 * 1024
+"""Of a body that is not whole: after so much at once, others come first."""
+_PARTS: Final = 2
+"""Such bodies that are read on in one turn of the loop: TLS gives up to half a megabyte of each."""
+_STEP: Final = 4 * 1024
+"""Bytes of heads and chunks that one step parses: four of them may be a header, and six a chunk."""
+_MOST_FIELDS: Final = 256
+"""Parameters of a query."""
+_SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
+"""Headers of which a second one makes another request out of this one, for some reader on its way."""
+REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)
+"""Codes for which a connection asks `App.failed`."""
+RECEIVE: Final = 64 * 1024
+"""What is kept of a connection that is not read from, by the system and by TLS each: there may be hundreds."""
+
+
+class _Turn(NamedTuple):
+    """A request to answer, or the answer to what did not become one."""
+
+    request: Request
+    refusal: Response | None
+    stays: bool
+    """Whether the connection serves another request afterwards."""
+
+
+class _UnreadError(Exception):
+    """The client does not take what it asked for."""
+
+
+class ServerState:
+    """What all connections of a server share."""
+
+    def __init__(self, app: App, limits: Limits) -> None:
+        self.app = app
+        self.limits = limits
+        self.heads = HeadWriter()
+        self.is_stopping = self.is_retiring = False
+        self.connections: dict[Connection, None] = {}
+        """Those that have shaken hands."""
+        self.room: Room[Connection] = Room(
+            connections=limits.connections,
+            requests=limits.requests,
+            size=limits.bodies,
+            share=limits.share,
+        )
+        self.parts: Turns[Connection] = Turns(each=_PARTS, serve=Connection.read_on)
+        """Connections that wait until the next part of their body is read."""
+
+
+class Connection(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, server: ServerState, sock: socket.socket, peer: str) -> None:
+        self._server = server
+        self._sock = sock
+        self._peer = peer
+        self._loop = asyncio.get_running_loop()
+        self._limits = server.limits
+        self._app = server.app
+        self._room = server.room
+        self._parser: Any = None
+        self._transport: asyncio.Transport | None = None
+        self._is_verified = False
+        """Whether the client has shown a certificate, and it was accepted."""
+        self.task: asyncio.Task[None] | None = None
+        # What is being read.
+        self._target = b""
+        self._headers: dict[str, str] = {}
+        self._body: bytes | bytearray = b""
+        self._body_begun: float | None = None
+        self._request: Request | None = None
+        """The request whose body is on its way."""
+        self._refusal: Response | None = None
+        self._is_begun = False
+        self._is_deaf = False
+        """Whether what arrives is thrown away."""
+        self._owes_continue = False
+        self._arrived = 0
+        """Bytes of the head, or of the body as sent."""
+        self._head_size = 0
+        self._stays = True
+        self._line = bytearray()
+        """The request line as it came, and some bytes behind it."""
+        self._has_line = False
+        self._is_repeated = False
+        """Whether one of the headers that may come once came twice."""
+        self._body_left = 0
+        """Bytes that are still to come of a body whose length is known."""
+        self._tail = b""
+        """The last bytes that were parsed of a head or of chunks."""
+        self._is_between = True
+        """Whether the next byte begins a message."""
+        self._rest: bytes = b""
+        """Bytes that have arrived; those from `_at` on are still to be parsed."""
+        self._at = 0
+        self._messages = 0
+        """Parsed so far."""
+        # What is being answered.
+        self._turns: deque[_Turn] = deque()
+        self._next_turn: asyncio.Future[None] | None = None
+        self._is_reading_paused = False
+        self._is_in_line = False
+        """Whether it waits in `ServerState.parts`."""
+        self._is_writing_paused = False
+        self._drained: asyncio.Future[None] | None = None
+        self._since, self._made = 0.0, self._loop.time()
+        self._is_opening = False
+        """Whether its handshake has begun."""
+        self._is_silent = True
+        """Whether it has never sent a whole head."""
+        self._is_lost = False
+
+    async def open(self, tls: ssl.SSLContext | None) -> None:
+        """Shake hands. A client that does not is closed."""
+        self._is_opening = True
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: self,
+                self._sock,
+                ssl=tls,
+                ssl_handshake_timeout=min(_HANDSHAKE_S, self._limits.first_s) if tls is not None else None,
+                ssl_shutdown_timeout=_GOODBYE_S if tls is not None else None,
+            )
+        except OSError as error:
+            _LOG.debug("a client did not shake hands: %s", error)
+        finally:
+            if self._transport is None:  # the loop has closed the socket
+                self._is_deaf = self._is_lost = True
+                self._room.leave(self)
+
+    # --- what the loop calls ----------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._server.is_stopping or self._is_deaf:  # it was shaking hands until now
+            self._is_deaf = True
+            self._transport.abort()
+            return
+        self._is_verified = bool(transport.get_extra_info("peercert"))
+        if (limit := getattr(transport, "set_read_buffer_limits", None)) is not None:  # of TLS alone
+            limit(high=RECEIVE)
+        self._parser = httptools.HttpRequestParser(self)
+        self._since = self._loop.time()
+        self.task = self._loop.create_task(self._serve(self._transport))
+        self._server.connections[self] = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._is_deaf = self._is_lost = True
+        self._server.connections.pop(self, None)
+        self._room.leave(self)
+        if self.task is not None:
+            self.task.cancel()
+        self._rest, self._at = b"", 0
+        # These lead back here: what TLS and the body took would stay until the garbage collector comes by.
+        self._parser = self._transport = self._drained = None
+        self._turns.clear()
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            self._throw_away(len(data))
+            return
+        if self._at < len(self._rest):
+            self._rest = self._rest[self._at :] + data
+        else:
+            self._rest = data
+        self._at = 0
+        if self._is_in_line or self._turns:
+            self._pause_reading()  # TLS may have had more in hand when it was asked to pause
+        else:
+            self._parse()
+
+    def _throw_away(self, size: int) -> None:
+        self._arrived += size
+        if self._arrived > _MOST_IGNORED:
+            self._pause_reading()
+
+    def _parse(self) -> None:
+        """Parse to the end of the message under way, and no more than one step may. The rest waits."""
+        data, begun, messages = self._rest, self._at, self._messages
+        while self._at < len(data) and self._at - begun < _STEP and messages == self._messages:
+            self._feed(data)
+            if self._is_deaf:
+                self._hear_no_more()
+                return
+        if self._at < len(data):
+            self._pause_reading()
+        else:
+            self._rest, self._at = b"", 0
+        if self._turns and self._next_turn is None:
+            self._pause_reading()  # one request is kept; the task goes on with the rest when it has taken it
+        elif self._at < len(data) or (self._is_begun and len(data) >= _PART):
+            self._wait_for_turn()
+
+    def _feed(self, data: bytes) -> None:
+        """Parse a piece that ends with the message, if not before."""
+        if self._is_between:
+            if data[self._at] in LINE_END:  # servers ignore empty lines in front of a request
+                self._at = len(data) - len(data[self._at :].lstrip(LINE_END))
+            if self._at >= len(data):
+                return
+            self._is_between = False
+        begin, end = self._at, self._end_of_piece(data)
+        if self._body_left:
+            self._body_left -= end - begin
+        else:
+            self._tail = (self._tail + data[max(begin, end - 3) : end])[-3:]
+            if not self._has_line:
+                self._line += data[begin:end]
+                self._has_line = LINE_END in self._line
+        self._at = end
+        self._arrived += end - begin
+        try:
+            self._parser.feed_data(memoryview(data)[begin:end])
+        except httptools.HttpParserUpgrade:
+            self._is_deaf = True  # the request was answered as if it had not asked for another protocol
+        except httptools.HttpParserError:
+            self._refuse(400)
+        if not self._is_begun:
+            return
+        if self._request is None and self._arrived > self._limits.head:
+            self._refuse(431)
+        elif self._request is not None and self._arrived > 2 * self._request.most_body + self._limits.head:
+            self._refuse(413)  # tiny chunks, or what is said beside them
+
+    def _end_of_piece(self, data: bytes) -> int:
+        """Where the next piece ends: at the end of a body whose length is known; else where a message may end."""
+        if self._body_left:
+            return min(len(data), self._at + self._body_left)
+        most = min(len(data), self._at + _STEP)
+        across = (self._tail + data[self._at : self._at + 3]).find(HEAD_END)  # a body in chunks ends so too
+        if across >= 0:
+            return min(most, self._at + across + len(HEAD_END) - len(self._tail))
+        found = data.find(HEAD_END, self._at, most)
+        return most if found < 0 else found + len(HEAD_END)
+
+    def _hear_no_more(self) -> None:
+        """Throw away the rest, and all that still arrives."""
+        left, self._rest, self._at = len(self._rest) - self._at, b"", 0
+        if not self._is_in_line:
+            self._resume_reading()
+        self._throw_away(left)
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and not self._is_reading_paused:
+            self._is_reading_paused = True
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None and self._is_reading_paused:
+            self._is_reading_paused = False
+            self._transport.resume_reading()
+
+    def _wait_for_turn(self) -> None:
+        """Read no more of what is on its way until it is this connection's turn again."""
+        if self._transport is not None and not self._is_in_line:
+            self._pause_reading()
+            self._is_in_line = True
+            self._server.parts.add(self._peer, self)
+
+    def read_on(self) -> bool:
+        """It is its turn again. Whether there was something to go on with."""
+        self._is_in_line = False
+        if self._transport is None or (self._turns and not self._is_deaf):
+            return False  # a request is kept: the task goes on when it has taken it
+        if self._is_deaf:
+            self._hear_no_more()
+        elif self._at < len(self._rest):
+            self._parse()
+        else:
+            self._resume_reading()
+        return True
+
+    def _go_on(self) -> None:
+        """Go on with what comes next: no request is kept any more."""
+        if self._is_deaf or self._is_in_line:
+            return
+        if self._at < len(self._rest):
+            self._wait_for_turn()
+        else:
+            self._resume_reading()
+
+    def pause_writing(self) -> None:
+        self._is_writing_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_writing_paused = False
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    # --- what the parser calls ----------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._target, self._headers, self._body = b"", {}, b""
+        self._request = self._refusal = None
+        self._head_size = self._body_left = 0
+        self._is_begun = True
+        self._is_repeated = False
+        if not self._turns and self._next_turn is not None:
+            self._since = self._loop.time()
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+        self._head_size += len(part)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._request is not None:
+            return  # behind a body: it is of no use
+        self._head_size += len(name) + len(value)
+        key = self._server.heads.name_of(name)
+        text = value.decode("utf-8", "replace")
+        if key not in self._headers:
+            self._headers[key] = text
+        elif key.startswith("impersonate-"):
+            self._headers[key] += f"\n{text}"  # these may come several times; of others the first counts
+        elif key in _SINGLE:
+            self._is_repeated = True
+
+    def on_headers_complete(self) -> None:
+        self._arrived = 0
+        is_long = self._target.count(b"&") > _MOST_FIELDS
+        path, query = split_target(b"" if is_long else self._target)
+        request = Request(self._parser.get_method().decode("ascii"), path, query, self._headers)
+        request.target = self._target
+        request.most_body = self._limits.body
+        request.is_verified, request.peer = self._is_verified, self._peer
+        self._request = request
+        self._is_silent = False
+        self._stays = self._parser.should_keep_alive() and not self._parser.should_upgrade()
+        length = self._headers.get("content-length", "0")
+        expected = self._headers.get("expect")
+        if is_long or self._head_size > self._limits.head:
+            self._refuse(431)
+            return
+        if code := self._flaw_of_head():
+            self._refuse(code)
+            return
+        self._refusal = self._app.admit(request)
+        if length == "0" and "transfer-encoding" not in self._headers:
+            return
+        if self._refusal is not None:
+            self._finish(_Turn(request, self._refusal, stays=False))
+        elif len(length) > 19 or int(length) > request.most_body:
+            self._refuse(413)
+        else:
+            self._body_left = int(length)
+            if expected is None:
+                self._body_begun = self._loop.time()
+            else:
+                self._owes_continue = True
+                if self._next_turn is not None and not self._turns:
+                    self._ask_to_continue()
+
+    def _flaw_of_head(self) -> int:
+        """The code that refuses this head; 0: none. The parser is more lenient than RFC 9112 in these."""
+        method, version = self._parser.get_method(), self._parser.get_http_version()
+        line = b"%b %b HTTP/%b" % (method, self._target, version.encode())
+        if not self._line.startswith(line + LINE_END):
+            return 400
+        if version not in ("1.0", "1.1"):
+            return 505
+        if self._is_repeated or ("host" not in self._headers and version == "1.1"):
+            return 400
+        coding = self._headers.get("transfer-encoding")
+        if coding is not None and version == "1.0":
+            return 400
+        if method == b"CONNECT" or (coding is not None and coding.lower() != "chunked"):
+            return 501
+        expected = self._headers.get("expect")
+        return 417 if expected is not None and expected.lower() != "100-continue" else 0
+
+    def on_body(self, part: bytes) -> None:
+        request = self._request
+        if self._is_deaf or request is None:
+            return
+        size = len(part)
+        if request.held + size > request.most_body:
+            self._refuse(413)
+        elif not self._room.hold(self, size, evict=Connection.give_up):
+            self._refuse(429)
+        else:
+            request.held += size
+            if not self._body:
+                self._body = part  # most come in one part
+                return
+            if isinstance(self._body, bytes):
+                # A list of parts would take many times the room of tiny ones.
+                self._body = bytearray(self._body)
+            self._body += part
+
+    def on_message_complete(self) -> None:
+        request = self._request
+        if self._is_deaf or request is None:
+            return
+        self._is_begun = self._owes_continue = self._has_line = False
+        self._is_between = True
+        self._line.clear()
+        self._messages += 1
+        self._tail, self._body_left = b"", 0
+        self._arrived, self._body_begun = 0, None
+        request.body, self._body = bytes(self._body), b""
+        self._room.use(self)
+        if self._refusal is None and request.is_counted:
+            request.is_placed = self._room.begin(self)
+            if not request.is_placed:
+                self._refusal = self._app.failed(429, request)
+        self._push(_Turn(request, self._refusal, self._stays and not self._server.is_retiring))
+
+    # --- requests ----------------------------------------
+
+    def _refuse(self, code: int) -> None:
+        """Answer with an error as soon as it is its turn, and read no more."""
+        if not self._is_deaf:
+            request = self._request or Request("GET", "", {}, {})
+            self._finish(_Turn(request, self._app.failed(code, request), stays=False))
+
+    def _finish(self, turn: _Turn) -> None:
+        self._is_deaf, self._arrived = True, 0
+        self._room.release(self, turn.request.held)
+        turn.request.held, self._body, self._body_begun = 0, b"", None
+        self._push(turn)
+
+    def _push(self, turn: _Turn) -> None:
+        self._turns.append(turn)
+        if self._next_turn is not None and not self._next_turn.done():
+            self._next_turn.set_result(None)
+
+    async def _next(self) -> _Turn:
+        if self._turns:
+            await asyncio.sleep(0)  # the answer before may have cost a step
+        else:
+            if self._owes_continue:
+                self._ask_to_continue()
+            self._since = self._loop.time()
+            self._next_turn = self._loop.create_future()
+            try:
+                await self._next_turn
+            finally:
+                self._next_turn = None
+        turn = self._turns.popleft()
+        if not self._turns:
+            self._go_on()
+        return turn
+
+    def _ask_to_continue(self) -> None:
+        self._owes_continue = False
+        self._body_begun = self._loop.time()
+        if self._transport is not None:
+            self._transport.write(CONTINUE)
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """What it speaks through; None before it is made."""
+        return self._transport
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being answered, or waits for that."""
+        is_over = self.task is None or self.task.done()
+        return not is_over and (self._next_turn is None or bool(self._turns))
+
+    @property
+    def body_begun(self) -> float | None:
+        """When the body on its way began to come, in the loop's seconds; None: there is none."""
+        return None if self._is_deaf else self._body_begun
+
+    def _is_too_slow(self, now: float) -> bool:
+        """Whether less of the body has come than the least rate wants by now."""
+        rate, request = self._limits.least_rate, self._request
+        if self._body_begun is None or request is None or not rate:
+            return False
+        return now > self._body_begun + self._limits.grace_s + request.held / rate
+
+    def give_up(self) -> None:
+        """Refuse the body on its way: its place is needed."""
+        self._refuse(429)
+
+    def check(self, now: float) -> None:
+        """Notice what takes too long."""
+        if self._is_silent and now - self._made > self._limits.first_s:
+            self.abort()
+        if self._transport is None or self.is_busy:
+            return
+        if self._is_begun and not self._is_deaf:
+            if now - self._since > self._limits.read_s or self._is_too_slow(now):
+                self._refuse(408)
+        elif now - self._since > self._limits.idle_s:
+            self.close()
+
+    def close(self) -> None:
+        """End it politely."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End it."""
+        self._is_deaf = True
+        if self._transport is not None:
+            self._transport.abort()
+        elif self._is_opening:  # the loop has the socket, and closes it
+            with suppress(OSError):
+                self._sock.shutdown(socket.SHUT_RDWR)
+        elif not self._is_lost:
+            self._is_lost = True
+            self._room.leave(self)
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+
+    def wait_for_hello(self, then: Callable[["Connection"], None]) -> None:
+        """Call `then` when the client says something: who says nothing costs no handshake."""
+        self._loop.add_reader(self._sock.fileno(), self._on_hello, then)
+
+    def _on_hello(self, then: Callable[["Connection"], None]) -> None:
+        self._loop.remove_reader(self._sock.fileno())
+        then(self)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is over."""
+        return self._is_lost
+
+    # --- answers ----------------------------------------
+
+    async def _serve(self, transport: asyncio.Transport) -> None:
+        try:
+            stays = True
+            while stays:
+                turn = await self._next()
+                stays = turn.stays
+                try:
+                    await self._answer(transport, turn)
+                finally:
+                    self._forget(turn.request)
+            if self._is_deaf:
+                await asyncio.sleep(self._limits.linger_s)
+            transport.close()
+        except _UnreadError:
+            transport.abort()
+        except asyncio.CancelledError:
+            if self._is_lost:  # TLS has nothing left to abort, and a traceback would keep all this alive
+                return
+            transport.abort()  # the server stops
+            raise
+        except Exception:
+            _LOG.exception("a connection failed")
+            transport.abort()
+
+    def _forget(self, request: Request) -> None:
+        """It takes no room any more."""
+        if request.is_placed:
+            self._room.end(self)
+        self._room.release(self, request.held)
+
+    async def _answer(self, transport: asyncio.Transport, turn: _Turn) -> None:
+        request = turn.request
+        answer: Response | Streamed | None = turn.refusal
+        if answer is None:
+            try:
+                answer = await self._app.answer(request)
+            except Exception:
+                _LOG.exception("%s %s failed", request.method, request.path)
+                answer = self._app.failed(500, request)
+        if not isinstance(answer, Response):
+            await self._stream(transport, turn, answer)
+            return
+        head, body = self._server.heads.head_of(answer, stays=turn.stays), answer.body
+        if request.method == "HEAD" or answer.status == 204:
+            transport.write(head)
+        elif len(body) < _UNSENT:
+            transport.write(head + body)
+        else:
+            transport.write(head)
+            transport.write(body)
+        await self._until_taken(request, self._limits.answer_s)
+
+    async def _stream(self, transport: asyncio.Transport, turn: _Turn, answer: Streamed) -> None:
+        request, limit_s = turn.request, self._limits.send_s
+        # Who speaks the older version knows the end of an answer by the end of the connection.
+        is_chunked = self._parser.get_http_version() != "1.0"
+        try:
+            head = self._server.heads.head_of_stream(
+                answer.content_type, chunked=is_chunked, headers=answer.headers
+            )
+            transport.write(head)
+            while part := await answer.chunk():
+                transport.write(chunk_of(part) if is_chunked else part)
+                await self._until_taken(request, limit_s)
+            if is_chunked:
+                transport.write(LAST_CHUNK)
+        finally:
+            await answer.aclose()
+
+    async def _until_taken(self, request: Request, limit_s: float) -> None:
+        """Until the client has taken most of what was written. Raises _UnreadError when it does not."""
+        if not self._is_writing_paused:
+            return
+        self._drained = self._loop.create_future()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._drained
+        except TimeoutError:
+            _LOG.info(
+                "%s %s was dropped: its client did not read for %g s", request.method, request.path, limit_s
+            )
+            raise _UnreadError from None
+        finally:
+            self._drained = None

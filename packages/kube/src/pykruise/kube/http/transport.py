@@ -1,0 +1,160 @@
+"""HTTP to an API server: the `Transport` that leaves this process.
+
+Client ──▶ HttpTransport.request() ──▶ kept connections (http_client.py)                ──▶ API server
+caches ──▶ HttpTransport.stream()  ──▶ one connection for each watch (http_stream.py)   ──▶ API server
+                                             both directly, or through a proxy (http_proxy.py)
+
+Requests and streams have pools of their own, so watches never keep a request waiting. Every request carries
+what the Connection's credentials say at that moment; after a 401 they are asked for new ones, once. Whatever
+goes wrong below comes out as a TransportError, which tells whether the request may have taken effect.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from urllib.parse import urlsplit
+
+from pykruise.kube.client.transport import Request, Response
+from pykruise.kube.config.connection import Connection
+from pykruise.kube.errors import AnswerTooLargeError, ConnectionLostError, RequestTimeoutError, error_for
+from pykruise.kube.http.client import HttpClient
+from pykruise.kube.http.connection import (
+    BROKEN,
+    MOST_REFUSAL,
+    Fields,
+    Origin,
+    TooLargeError,
+    text_of,
+    what_of,
+)
+from pykruise.kube.http.proxy import read_proxy
+from pykruise.kube.http.streams import Stream, Streams, lines_of
+from pykruise.kube.version import __version__
+
+__all__ = ["HttpTransport"]
+
+
+class HttpTransport:
+    """`Transport` over HTTP. Belongs to the event loop that first uses it; `close()` it there.
+
+    `pool` bounds the connections for requests (more than 32 only queue at the server, measured); streams are
+    not bounded. `timeout_s` is for a whole request unless it says otherwise, and for opening a stream;
+    `connect_timeout_s` for TCP and TLS. `keepalive_s` stays below the 90 s after which an API server closes
+    idle connections.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        pool: int = 32,
+        timeout_s: float = 30.0,
+        connect_timeout_s: float = 10.0,
+        keepalive_s: float = 60.0,
+        user_agent: str = f"pykruise/{__version__}",
+    ) -> None:
+        self.connection = connection
+        self._origin = _origin(connection)
+        self._timeout_s = timeout_s
+        self._default_headers = [("User-Agent", user_agent), *connection.headers]
+        self._requests = HttpClient(
+            self._origin, limit=pool, keepalive_s=keepalive_s, connect_timeout_s=connect_timeout_s
+        )
+        self._streams = Streams(self._origin, connect_timeout_s=connect_timeout_s)
+        self._default_tls: ssl.SSLContext | None = None
+
+    async def request(self, request: Request, /) -> Response:
+        """See `Transport.request`. A 401 is answered by refreshing credentials and asking once more."""
+        credentials = self.connection.credentials
+        auth = await credentials.headers()
+        answer = await self._send(request, auth)
+        if answer.status != 401 or not await credentials.refresh(rejected=auth):
+            return answer
+        return await self._send(request, await credentials.headers())
+
+    @asynccontextmanager
+    async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
+        """See `Transport.stream`. Lines have MOST_LINE bytes at most."""
+        credentials = self.connection.credentials
+        auth = await credentials.headers()
+        answer = await self._open(request, auth)
+        try:
+            if answer.code == 401 and await credentials.refresh(rejected=auth):
+                answer.abort()
+                answer = await self._open(request, await credentials.headers())
+            what = what_of(self._origin, request)
+            if answer.code != 200:
+                body = await self._read_refusal(what, answer)
+                raise error_for(answer.code, body, answer.headers)
+            async with aclosing(lines_of(answer, what=what, idle_timeout_s=request.timeout_s)) as lines:
+                yield lines
+        finally:
+            answer.abort()  # in mid-stream this closes the connection, which is what ends a watch
+
+    async def close(self) -> None:
+        """Close all connections; requests under way fail, and new ones are refused."""
+        await self._requests.close()
+        await self._streams.close()
+
+    async def _send(self, request: Request, auth: Mapping[str, str]) -> Response:
+        return await self._requests.send(
+            request,
+            self._all_headers(request, auth),
+            tls=self._tls(),
+            timeout_s=self._timeout_s if request.timeout_s is None else request.timeout_s,
+        )
+
+    async def _open(self, request: Request, auth: Mapping[str, str]) -> Stream:
+        headers = self._all_headers(request, auth)
+        return await self._streams.open(request, headers, tls=self._tls(), timeout_s=self._timeout_s)
+
+    async def _read_refusal(self, what: str, answer: Stream) -> bytes:
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while part := await answer.read():
+                    parts.append(part)
+                    size += len(part)
+                    if size > MOST_REFUSAL:
+                        break  # it is an error in any case
+        except TimeoutError as err:
+            raise RequestTimeoutError(f"{what}: no answer in time") from err
+        except BROKEN as err:
+            raise ConnectionLostError(f"{what}: the connection broke: {text_of(err)}") from err
+        except TooLargeError as err:
+            raise AnswerTooLargeError(f"{what}: {err}") from err
+        return b"".join(parts)
+
+    def _all_headers(self, request: Request, auth: Mapping[str, str]) -> Fields:
+        """Those of the request win over the usual User-Agent."""
+        named = request.headers
+        is_named = "user-agent" in named or any(name.lower() == "user-agent" for name in named)
+        usual = self._default_headers[1:] if is_named else self._default_headers
+        return (*usual, *request.headers.items(), *auth.items())
+
+    def _tls(self) -> ssl.SSLContext | None:
+        """The context to use now; None: plain HTTP."""
+        if not self._origin.is_tls:
+            return None
+        found = self.connection.credentials.tls or self.connection.ssl_context
+        if found is None:
+            found = self._default_tls = self._default_tls or ssl.create_default_context()
+        return found
+
+
+def _origin(connection: Connection) -> Origin:
+    url = urlsplit(connection.server.rstrip("/"))
+    host, is_tls = url.hostname or "", url.scheme == "https"
+    usual = 443 if is_tls else 80
+    port = url.port or usual
+    shown = f"[{host}]" if ":" in host else host
+    return Origin(
+        is_tls=is_tls,
+        host=host,
+        port=port,
+        prefix=url.path.rstrip("/"),
+        authority=shown if port == usual else f"{shown}:{port}",
+        name=connection.server_name or host,
+        proxy=read_proxy(connection.proxy),
+    )

@@ -1,0 +1,139 @@
+"""What goes over the wire of http_server_connection.py: requests as values, heads of answers, chunks.
+
+    target ──▶ split_target() ──▶ path, query
+    Response ──▶ HeadWriter.head_of() ──▶ status line and headers
+
+Pure but for the Date header, and for what HeadWriter remembers.
+"""
+
+import time
+from collections.abc import Mapping
+from email.utils import formatdate
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from pykruise.kube.client.transport import Response
+from pykruise.kube.http.heads import CLOSE, LINE_END, field_lines, length_line, status_line, without_controls
+
+__all__ = ["HeadWriter", "Request", "split_target"]
+
+_CHUNKED: Final = field_lines([("Transfer-Encoding", "chunked")])
+_MOST_REMEMBERED: Final = 256
+_ASCII: Final = "".join(map(chr, range(0x21, 0x7F)))
+_NO_QUERY: Final[Mapping[str, str]] = {}
+_NO_HEADERS: Final[Mapping[str, str]] = {}
+
+
+class Request:
+    """One request. `path` is percent-encoded, `query` is not, `target` is both as they came.
+
+    Names of headers are in lower case. Of what is said twice the first counts; headers that may come several times
+    are in lines. `noted` is what the App wants to know again when the body is there, `most_body` how many bytes that
+    may have. `peer` is the client's address; `is_verified`: it has a certificate of an authority that the server
+    trusts. `is_counted`: it needs one of the places for requests, unless App.admit says otherwise.
+    """
+
+    __slots__ = (
+        "body",
+        "headers",
+        "held",
+        "is_counted",
+        "is_placed",
+        "is_verified",
+        "method",
+        "most_body",
+        "noted",
+        "path",
+        "peer",
+        "query",
+        "target",
+    )
+
+    def __init__(
+        self, method: str, path: str, query: Mapping[str, str], headers: dict[str, str], body: bytes = b""
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.body = body
+        self.noted: object = None
+        self.most_body = 0
+        self.target = b""
+        self.peer = ""
+        self.is_counted = True
+        self.is_placed = False
+        self.is_verified = False
+        self.held = 0
+
+
+def split_target(target: bytes) -> tuple[str, Mapping[str, str]]:
+    """Path and query of a request's target: `/path?a=b`, or a whole URL as proxies are sent it."""
+    text = target.decode() if target.isascii() else quote(target, safe=_ASCII)
+    if not text.startswith("/") and "://" in text:
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            return "", _NO_QUERY
+        return parts.path or "/", _query(parts.query)
+    path, _, query = text.partition("#")[0].partition("?")
+    return path, _query(query) if query else _NO_QUERY
+
+
+def _query(text: str) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        found.setdefault(name, value)
+    return found
+
+
+class HeadWriter:
+    """Writes heads of answers. Most are like one before."""
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, str] = {}
+        self._begun: dict[tuple[int, tuple[tuple[str, str], ...]], bytes] = {}
+        self._second = 0
+        self._date = b""
+
+    def name_of(self, raw: bytes) -> str:
+        """The name of a header in lower case."""
+        found = self._names.get(raw)
+        if found is None:
+            found = raw.decode("latin-1").lower()
+            if len(self._names) < _MOST_REMEMBERED and len(raw) < 64:
+                self._names[raw] = found
+        return found
+
+    def head_of(self, answer: Response, *, stays: bool) -> bytes:
+        """Status line and headers of an answer. `stays`: another request may follow."""
+        asked = (answer.status, tuple(answer.headers.items()))
+        begun = self._begun.get(asked)
+        if begun is None:
+            begun = _begun(*asked)
+            if len(self._begun) >= _MOST_REMEMBERED:  # warnings differ
+                self._begun.clear()
+            self._begun[asked] = begun
+        length = b"" if answer.status == 204 else length_line(len(answer.body))
+        return b"".join((begun, self._dated(), length, b"" if stays else CLOSE, LINE_END))
+
+    def head_of_stream(
+        self, content_type: str, *, chunked: bool, headers: Mapping[str, str] = _NO_HEADERS
+    ) -> bytes:
+        """Status line and headers of an answer of unknown length; it is not to be kept, unless they say so."""
+        said = {"content-type": content_type, "cache-control": "no-cache, private", **headers}
+        head = _begun(200, tuple(said.items()))
+        ends = _CHUNKED if chunked else CLOSE
+        return b"".join((head, self._dated(), ends, LINE_END))
+
+    def _dated(self) -> bytes:
+        now = int(time.time())
+        if now != self._second:
+            self._second, self._date = now, field_lines([("Date", formatdate(now, usegmt=True))])
+        return self._date
+
+
+def _begun(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
+    # Warnings repeat what a client said; without their header an answer would be another one.
+    fields = [(name.title(), without_controls(value)) for name, value in headers if value]
+    return status_line(status) + field_lines(fields)

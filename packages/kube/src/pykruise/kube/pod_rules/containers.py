@@ -1,0 +1,411 @@
+"""What a container may hold: the checks of ports, environment, resources, probes, hooks and security.
+
+    a container, the pod's volumes ──▶ check_container() ──▶ Causes
+
+Pure; pod_rules.py asks them.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.http.heads import flaw_of_host, flaw_of_name, flaw_of_value
+from pykruise.kube.pod_rules.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+)
+from pykruise.kube.pod_rules.field_rules import (
+    Causes,
+    check_config_key,
+    check_label,
+    check_not_negative,
+    check_one_of,
+    check_port,
+    check_port_name,
+    check_port_number,
+    check_quantity_not_negative,
+)
+from pykruise.kube.pod_rules.names import is_qualified_name
+from pykruise.kube.pod_rules.volumes import check_mounts
+from pykruise.kube.values.quantities import parse_quantity
+
+__all__ = [
+    "TOO_LOW_ID",
+    "check_amount",
+    "check_container",
+    "check_http_head",
+    "check_ids",
+    "check_lifecycle",
+    "check_probe",
+    "check_whitespace",
+]
+
+Doc = Mapping[str, Any]
+_MAX_INT32: Final = 2**31 - 1
+
+
+def check_container(container: Doc, volumes: Mapping[str, Doc], path: str, spec: Doc) -> Causes:
+    """A container of any sort, but for its lifecycle and probes."""
+    name = container.get("name") or ""
+    if name:
+        yield from check_label(name, f"{path}.name")
+    else:
+        yield required(f"{path}.name")
+    if not container.get("image"):
+        yield required(f"{path}.image")
+    yield from check_one_of(
+        container.get("terminationMessagePolicy"),
+        f"{path}.terminationMessagePolicy",
+        ("File", "FallbackToLogsOnError"),
+    )
+    yield from _check_ports(container.get("ports") or (), f"{path}.ports")
+    yield from _check_env(container.get("env") or (), f"{path}.env")
+    yield from _check_env_from(container.get("envFrom") or (), f"{path}.envFrom")
+    yield from check_mounts(container, volumes, path)
+    yield from check_one_of(
+        container.get("imagePullPolicy"), f"{path}.imagePullPolicy", ("Always", "IfNotPresent", "Never")
+    )
+    yield from check_resources(container.get("resources") or {}, f"{path}.resources")
+    yield from _check_resize_policy(container, f"{path}.resizePolicy", spec)
+    yield from check_security(container.get("securityContext") or {}, f"{path}.securityContext")
+
+
+def check_whitespace(spec: Doc, path: str) -> Causes:
+    """Images with blanks around them, which only pods refuse (templates may always have had them)."""
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            image = container.get("image") or ""
+            if image != image.strip():
+                detail = "must not have leading or trailing whitespace"
+                yield invalid(f"{path}.{field}[{index}].image", image, detail)
+
+
+def _check_ports(ports: Sequence[Doc], path: str) -> Causes:
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        here, name = f"{path}[{index}]", port.get("name") or ""
+        if name:
+            wrong = list(check_port_name(name, f"{here}.name"))
+            yield from wrong
+            if name in names and not wrong:
+                yield duplicate(f"{here}.name", name)
+            names.add(name)
+        if not port.get("containerPort"):
+            yield required(f"{here}.containerPort")
+        else:
+            yield from check_port_number(port["containerPort"], f"{here}.containerPort")
+        if port.get("hostPort"):
+            yield from check_port_number(port["hostPort"], f"{here}.hostPort")
+        yield from check_one_of(port.get("protocol"), f"{here}.protocol", ("SCTP", "TCP", "UDP"))
+
+
+_FIELD_PATHS: Final = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+_OTHER_POD_FIELDS: Final = (
+    "metadata.annotations",
+    "metadata.labels",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "status.phase",
+)
+_RESOURCE_FIELDS: Final = (
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+)
+
+
+def _check_env(variables: Sequence[Doc], path: str) -> Causes:
+    for index, variable in enumerate(variables):
+        here, name = f"{path}[{index}]", variable.get("name") or ""
+        if not name:
+            yield required(f"{here}.name")
+        else:
+            yield from _check_variable_name(name, f"{here}.name")
+        if variable.get("valueFrom") is not None:
+            yield from _check_value_from(variable, f"{here}.valueFrom")
+
+
+def _check_variable_name(name: str, path: str) -> Causes:
+    if not name.isascii() or not name.isprintable() or "=" in name:
+        detail = (
+            "a valid environment variable name must consist only of printable ASCII characters other than '='"
+        )
+        yield invalid(path, name, detail)
+
+
+def _check_value_from(variable: Doc, path: str) -> Causes:
+    source = variable["valueFrom"]
+    if source.get("fieldRef") is not None:
+        yield from _check_field_ref(source["fieldRef"], f"{path}.fieldRef")
+    if source.get("resourceFieldRef") is not None:
+        resource = source["resourceFieldRef"].get("resource") or ""
+        place = f"{path}.resourceFieldRef.resource"
+        if not resource:
+            yield required(place)
+        elif resource not in _RESOURCE_FIELDS and ".hugepages-" not in resource:
+            yield not_supported(place, resource, _RESOURCE_FIELDS)
+    for field in ("configMapKeyRef", "secretKeyRef"):
+        if source.get(field) is not None:
+            yield from _check_key_ref(source[field], f"{path}.{field}")
+    given = [field for field in source if source[field] is not None]
+    if not given:
+        options = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        yield invalid(path, "", options)
+    elif variable.get("value"):
+        yield invalid(path, "", "may not be specified when `value` is not empty")
+    elif len(given) > 1:
+        yield invalid(path, "", "may not have more than one field specified at a time")
+
+
+def _check_field_ref(reference: Doc, path: str) -> Causes:
+    field_path = reference.get("fieldPath") or ""
+    if not reference.get("apiVersion"):
+        yield required(f"{path}.apiVersion")
+        return
+    if not field_path:
+        yield required(f"{path}.fieldPath")
+        return
+    subscripted = re.fullmatch(r"(metadata\.(?:labels|annotations))\['(.*)'\]", field_path)
+    if subscripted:
+        key = subscripted[2] if subscripted[1].endswith("labels") else subscripted[2].lower()
+        for message in is_qualified_name(key):
+            yield invalid(path, subscripted[2], message)
+    elif field_path in _OTHER_POD_FIELDS:
+        yield not_supported(f"{path}.fieldPath", field_path, _FIELD_PATHS)
+    elif field_path not in _FIELD_PATHS:
+        detail = f"error converting fieldPath: field label not supported: {field_path}"
+        yield invalid(f"{path}.fieldPath", field_path, detail)
+
+
+def _check_key_ref(reference: Doc, path: str) -> Causes:
+    if not reference.get("key"):
+        yield required(f"{path}.key")
+    else:
+        yield from check_config_key(reference["key"], f"{path}.key")
+
+
+def _check_env_from(sources: Sequence[Doc], path: str) -> Causes:
+    for index, source in enumerate(sources):
+        here = f"{path}[{index}]"
+        if source.get("prefix"):
+            yield from _check_variable_name(source["prefix"], f"{here}.prefix")
+        given = [field for field in ("configMapRef", "secretRef") if source.get(field) is not None]
+        for field in given:
+            if not source[field].get("name"):
+                yield required(f"{here}.{field}.name")
+        if not given:
+            yield invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
+        elif len(given) > 1:
+            yield invalid(path, "", "may not have more than one field specified at a time")
+
+
+_STANDARD: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_KNOWN_RESOURCES: Final = _STANDARD | frozenset(
+    {
+        "configmaps",
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+        "requests.storage",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+        "storage",
+    }
+)
+
+
+def check_resources(resources: Doc, path: str) -> Causes:
+    """Requests and limits of a container."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for resource, amount in limits.items():
+        yield from _check_resource_name(resource, f"{path}.limits[{resource}]")
+        yield from check_amount(resource, amount, f"{path}.limits[{resource}]")
+    for resource, amount in requests.items():
+        yield from _check_resource_name(resource, f"{path}.requests[{resource}]")
+        yield from check_amount(resource, amount, f"{path}.requests[{resource}]")
+        yield from _check_against_limit(resource, amount, limits.get(resource), path)
+    pages = any(name.startswith("hugepages-") for name in (*limits, *requests))
+    if pages and not {"cpu", "memory"} & {*limits, *requests}:
+        yield forbidden(path, "HugePages require cpu or memory")
+
+
+def _check_against_limit(resource: str, amount: str, limit: str | None, path: str) -> Causes:
+    overcommits = _is_native(resource) and not resource.startswith("hugepages-")
+    if limit is None:
+        if not overcommits:
+            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+        return
+    asked, most = parse_quantity(amount), parse_quantity(limit)
+    if asked != most and not overcommits:
+        yield invalid(f"{path}.requests", amount, f"must be equal to {resource} limit of {limit}")
+    elif asked > most:
+        detail = f"must be less than or equal to {resource} limit of {limit}"
+        yield invalid(f"{path}.requests", amount, detail)
+
+
+def _is_native(resource: str) -> bool:
+    return "/" not in resource or "kubernetes.io/" in resource
+
+
+def _check_resource_name(resource: str, path: str) -> Causes:
+    wrong = is_qualified_name(resource)
+    for message in wrong:
+        yield invalid_shown(path, resource, message)
+    if "/" not in resource:
+        pages = resource.startswith("hugepages-")
+        if not wrong and not pages and resource not in _KNOWN_RESOURCES:
+            yield invalid_shown(path, resource, "must be a standard resource type or fully qualified")
+        if not pages and resource not in _STANDARD:
+            yield invalid_shown(path, resource, "must be a standard resource for containers")
+    elif not _is_native(resource) and resource.startswith("requests."):
+        yield invalid_shown(path, resource, "doesn't follow extended resource name standard")
+
+
+def check_amount(resource: str, amount: str, path: str) -> Causes:
+    """An amount of a resource: not negative, and whole where it counts something."""
+    yield from check_quantity_not_negative(amount, path)
+    if not _is_native(resource) and parse_quantity(amount).denominator != 1:
+        yield invalid(path, amount, "must be an integer")
+
+
+def _check_resize_policy(container: Doc, path: str, spec: Doc) -> Causes:
+    seen: set[str] = set()
+    for index, policy in enumerate(container.get("resizePolicy") or ()):
+        resource, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
+        if resource in seen:
+            yield duplicate(f"{path}[{index}]", resource)
+        seen.add(resource)
+        if not resource:
+            yield required(path)
+        elif resource not in ("cpu", "memory"):
+            yield not_supported(path, resource, ("cpu", "memory"), text=resource)
+        yield from check_one_of(restart, path, ("NotRequired", "RestartContainer"))
+        if spec.get("restartPolicy") == "Never" and restart != "NotRequired":
+            yield invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'")
+
+
+_HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+
+
+def check_lifecycle(container: Doc, path: str) -> Causes:
+    """Its hooks and probes."""
+    lifecycle = container.get("lifecycle") or {}
+    for hook in ("postStart", "preStop"):
+        if lifecycle.get(hook) is not None:
+            yield from _check_handler(lifecycle[hook], f"{path}.lifecycle.{hook}")
+    for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if container.get(kind) is not None:
+            yield from check_probe(container[kind], f"{path}.{kind}", kind)
+
+
+def check_probe(probe: Doc, path: str, kind: str) -> Causes:
+    """Rules for a probe with its defaults; `kind` is the field of the container that it is in."""
+    yield from _check_handler(probe, path)
+    for field in (
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ):
+        yield from check_not_negative(probe.get(field), f"{path}.{field}")
+    grace = probe.get("terminationGracePeriodSeconds")
+    if grace is not None and grace <= 0:
+        yield invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than 0")
+    if kind == "readinessProbe":
+        if grace is not None:
+            place = f"{path}.terminationGracePeriodSeconds"
+            yield invalid(place, grace, "must not be set for readinessProbes")
+    elif probe.get("successThreshold") != 1:
+        yield invalid(f"{path}.successThreshold", probe.get("successThreshold"), "must be 1")
+
+
+def _check_handler(handler: Doc, path: str) -> Causes:
+    given = [kind for kind in _HANDLERS if handler.get(kind) is not None]
+    if not given:
+        yield required(path, "must specify a handler type")
+    for kind in given[1:]:
+        yield forbidden(f"{path}.{kind}", "may not specify more than 1 handler type")
+    for kind in given[:1]:
+        yield from _check_action(kind, handler[kind], f"{path}.{kind}")
+
+
+def _check_action(kind: str, action: Doc, path: str) -> Causes:
+    match kind:
+        case "exec":
+            if not action.get("command"):
+                yield required(f"{path}.command")
+        case "httpGet":
+            if not action.get("path"):
+                yield required(f"{path}.path")
+            yield from check_port(action.get("port", 0), f"{path}.port")
+            scheme = action.get("scheme")
+            if scheme not in ("HTTP", "HTTPS"):
+                yield not_supported(f"{path}.scheme", scheme or "", ("HTTP", "HTTPS"))
+            yield from check_http_head(action, path)
+        case "tcpSocket" | "grpc":
+            yield from check_port(action.get("port", 0), f"{path}.port")
+
+
+def check_http_head(action: Doc, path: str) -> Causes:
+    """Refuse parts of a request that would end its line. API servers accept them; kubelets refuse or encode them."""
+    if (host := str(action.get("host") or "")) and (flaw := flaw_of_host(host)):
+        yield invalid(f"{path}.host", host, flaw)
+    if flaw := flaw_of_value(str(action.get("path") or "")):
+        yield invalid(f"{path}.path", action.get("path"), flaw)
+    for index, header in enumerate(action.get("httpHeaders") or ()):
+        place = f"{path}.httpHeaders[{index}]"
+        name = str(header.get("name") or "")
+        if flaw := flaw_of_name(name):
+            yield invalid(f"{place}.name", name, flaw)
+        if flaw := flaw_of_value(str(header.get("value") or "")):
+            yield invalid(f"{place}.value", header.get("value"), flaw)
+
+
+TOO_LOW_ID: Final = f"must be between 0 and {_MAX_INT32}, inclusive"
+
+
+def check_ids(context: Doc, path: str) -> Causes:
+    """runAsUser and runAsGroup."""
+    for field in ("fsGroup", "runAsUser", "runAsGroup"):
+        value = context.get(field)
+        if value is not None and not 0 <= value <= _MAX_INT32:
+            yield invalid(f"{path}.{field}", value, TOO_LOW_ID)
+
+
+def check_security(context: Doc, path: str) -> Causes:
+    """A container's securityContext."""
+    yield from check_ids(context, path)
+    if context.get("allowPrivilegeEscalation") is False:
+        if context.get("privileged"):
+            detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+            yield invalid(path, context, detail)
+        if "CAP_SYS_ADMIN" in ((context.get("capabilities") or {}).get("add") or ()):
+            detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            yield invalid(path, context, detail)

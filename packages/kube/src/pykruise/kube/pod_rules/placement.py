@@ -1,0 +1,150 @@
+"""Where a pod may go: the checks of affinity, spread and tolerations.
+
+    a defaulted spec ──▶ check_affinity(), check_spread(), check_tolerations() ──▶ Causes
+
+Pure; pod_rules.py asks them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykruise.kube.pod_rules.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from pykruise.kube.pod_rules.field_rules import (
+    Causes,
+    check_label,
+    check_one_of,
+    check_qualified_name,
+    check_selector,
+)
+from pykruise.kube.pod_rules.names import is_valid_label_value
+
+__all__ = ["check_affinity", "check_spread", "check_tolerations"]
+
+Doc = Mapping[str, Any]
+
+
+def check_affinity(affinity: Doc, path: str) -> Causes:
+    """Affinity to nodes, to pods and away from pods."""
+    node = affinity.get("nodeAffinity") or {}
+    must = node.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if must is not None:
+        place = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        terms = must.get("nodeSelectorTerms") or ()
+        if not terms:
+            yield required(place, "must have at least one node selector term")
+        for index, term in enumerate(terms):
+            yield from _check_node_term(term, f"{place}[{index}]")
+    for index, preferred in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+        place = f"{path}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
+        yield from _check_weight(preferred, place)
+        yield from _check_node_term(preferred.get("preference") or {}, f"{place}.preference")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind) or {}
+        hard, soft = (
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+        )
+        for index, term in enumerate(rules.get(hard) or ()):
+            yield from _check_pod_term(term, f"{path}.{kind}.{hard}[{index}]")
+        for index, preferred in enumerate(rules.get(soft) or ()):
+            place = f"{path}.{kind}.{soft}[{index}]"
+            yield from _check_weight(preferred, place)
+            yield from _check_pod_term(preferred.get("podAffinityTerm") or {}, f"{place}.podAffinityTerm")
+
+
+def _check_weight(preferred: Doc, path: str) -> Causes:
+    if not 1 <= preferred.get("weight", 0) <= 100:
+        yield invalid(f"{path}.weight", preferred.get("weight", 0), "must be in the range 1-100")
+
+
+def _check_node_term(term: Doc, path: str) -> Causes:
+    for index, requirement in enumerate(term.get("matchExpressions") or ()):
+        yield from _check_node_requirement(requirement, f"{path}.matchExpressions[{index}]")
+
+
+def _check_node_requirement(requirement: Doc, path: str) -> Causes:
+    operator, values = requirement.get("operator") or "", requirement.get("values") or ()
+    match operator:
+        case "In" | "NotIn":
+            if not values:
+                yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        case "Exists" | "DoesNotExist":
+            if values:
+                detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                yield forbidden(f"{path}.values", detail)
+        case "Gt" | "Lt":
+            if len(values) != 1:
+                detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+                yield required(f"{path}.values", detail)
+        case _:
+            yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+    yield from check_qualified_name(requirement.get("key") or "", f"{path}.key")
+
+
+def _check_pod_term(term: Doc, path: str) -> Causes:
+    yield from check_selector(term.get("labelSelector"), f"{path}.labelSelector")
+    for index, namespace in enumerate(term.get("namespaces") or ()):
+        yield from check_label(namespace, f"{path}.namespace[{index}]")
+    if not term.get("topologyKey"):
+        yield required(f"{path}.topologyKey", "can not be empty")
+    yield from check_qualified_name(term.get("topologyKey") or "", f"{path}.topologyKey")
+
+
+def check_spread(spec: Doc, path: str) -> Causes:
+    """`topologySpreadConstraints`."""
+    seen: set[tuple[str, str]] = set()
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        here = f"{path}[{index}]"
+        if constraint.get("maxSkew", 0) <= 0:
+            yield invalid(f"{here}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero")
+        key, action = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
+        if not key:
+            yield required(f"{here}.topologyKey", "can not be empty")
+        else:
+            yield from check_qualified_name(key, f"{here}.topologyKey")
+        if action not in ("DoNotSchedule", "ScheduleAnyway"):
+            place = f"{here}.whenUnsatisfiable"
+            yield not_supported(place, action, ("DoNotSchedule", "ScheduleAnyway"))
+        if (key, action) in seen:
+            yield duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
+        seen.add((key, action))
+        least = constraint.get("minDomains")
+        if least is not None and least <= 0:
+            yield invalid(f"{here}.minDomains", least, "must be greater than zero")
+        yield from check_selector(constraint.get("labelSelector"), f"{here}.labelSelector")
+
+
+def check_tolerations(tolerations: Sequence[Doc], path: str) -> Causes:
+    """Tolerations of a pod."""
+    for index, toleration in enumerate(tolerations):
+        here = f"{path}[{index}]"
+        key, operator = toleration.get("key") or "", toleration.get("operator") or ""
+        value, effect = toleration.get("value") or "", toleration.get("effect") or ""
+        if key:
+            yield from check_qualified_name(key, f"{here}.key")
+        elif operator != "Exists":
+            detail = (
+                'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            )
+            yield invalid(f"{here}.operator", operator, detail)
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+            detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            yield invalid(f"{here}.effect", effect, detail)
+        if operator in ("", "Equal"):
+            wrong = is_valid_label_value(value)
+            if wrong:
+                yield invalid(f"{here}.operator", value, ";".join(wrong))
+        elif operator == "Exists":
+            if value:
+                yield invalid(f"{here}.operator", value, "value must be empty when `operator` is 'Exists'")
+        else:
+            yield not_supported(f"{here}.operator", operator, ("Equal", "Exists"))
+        yield from check_one_of(
+            effect, f"{here}.effect", ("NoSchedule", "PreferNoSchedule", "NoExecute"), needed=False
+        )

@@ -1,0 +1,292 @@
+"""What a pod's spec may hold: the checks of a pod and of a pod template, in the server's words and order.
+
+    a defaulted spec ──▶ check_pod_spec(spec, path) ──▶ Causes
+
+Everything here reads documents in canonical form (builtin_types.py) after defaulting, so absent means empty.
+Pure. An API server has these rules for every pod; the sandbox's asks them, and so does admission before a
+workload makes pods of its template. Those about Windows and device claims are left out.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pykruise.kube.pod_rules.containers import (
+    TOO_LOW_ID,
+    check_amount,
+    check_container,
+    check_ids,
+    check_lifecycle,
+)
+from pykruise.kube.pod_rules.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from pykruise.kube.pod_rules.field_rules import (
+    Causes,
+    check_annotations,
+    check_label,
+    check_labels,
+    check_one_of,
+    check_qualified_name,
+    check_subdomain,
+)
+from pykruise.kube.pod_rules.names import is_dns1123_subdomain
+from pykruise.kube.pod_rules.placement import check_affinity, check_spread, check_tolerations
+from pykruise.kube.pod_rules.volumes import check_volumes
+
+__all__ = ["check_ephemeral_container", "check_names", "check_pod_spec", "check_pod_template"]
+
+Doc = Mapping[str, Any]
+_MAX_INT32: Final = 2**31 - 1
+
+
+def check_pod_template(template: Doc, path: str) -> Causes:
+    """A pod template: labels, annotations and spec."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    yield from check_labels(metadata.get("labels"), f"{path}.labels")
+    yield from check_annotations(metadata.get("annotations"), f"{path}.annotations")
+    yield from check_pod_spec(spec, f"{path}.spec", is_pod=False)
+    if spec.get("ephemeralContainers"):
+        yield forbidden(
+            f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
+        )
+
+
+def check_pod_spec(spec: Doc, path: str, *, is_pod: bool = True, pod_name: str = "") -> Causes:
+    """A pod spec; `is_pod` is False inside a template, where host ports may still be left out."""
+    volumes: dict[str, Doc] = {}
+    yield from check_volumes(spec.get("volumes") or (), f"{path}.volumes", volumes, pod_name)
+    yield from _check_containers(spec, volumes, path)
+    yield from _check_init_containers(spec, volumes, path)
+    yield from _check_ephemeral_containers(spec, volumes, path)
+    yield from _check_host_ports_match(spec, path, is_pod=is_pod)
+    yield from check_one_of(
+        spec.get("restartPolicy"), f"{path}.restartPolicy", ("Always", "OnFailure", "Never")
+    )
+    yield from check_one_of(
+        spec.get("dnsPolicy"),
+        f"{path}.dnsPolicy",
+        ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    )
+    yield from check_labels(spec.get("nodeSelector"), f"{path}.nodeSelector")
+    yield from _check_pod_security(spec, path)
+    yield from check_affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    yield from _check_dns(spec, f"{path}.dnsConfig")
+    for index, gate in enumerate(spec.get("readinessGates") or ()):
+        place = f"{path}.readinessGates[{index}].conditionType"
+        yield from check_qualified_name(gate.get("conditionType") or "", place)
+    yield from _check_scheduling_gates(spec, f"{path}.schedulingGates")
+    yield from check_spread(spec, f"{path}.topologySpreadConstraints")
+    yield from check_names(spec, path)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _MAX_INT32:
+        detail = f"must be between 1 and {_MAX_INT32}, inclusive"
+        yield invalid(f"{path}.activeDeadlineSeconds", deadline, detail)
+    yield from check_tolerations(spec.get("tolerations") or (), f"{path}.tolerations")
+    yield from _check_host_aliases(spec, f"{path}.hostAliases")
+    if "preemptionPolicy" in spec:
+        yield from check_one_of(
+            spec["preemptionPolicy"], f"{path}.preemptionPolicy", ("PreemptLowerPriority", "Never")
+        )
+    for resource, amount in (spec.get("overhead") or {}).items():
+        yield from check_amount(resource, amount, f"{path}.overhead[{resource}]")
+
+
+def check_names(spec: Doc, path: str) -> Causes:
+    """Names of other things in a pod spec, and its own host name."""
+    for field, rule in _NAME_RULES.items():
+        value = spec.get(field)
+        if value:
+            yield from rule(value, f"{path}.{field}")
+
+
+_NAME_RULES: Final = {
+    "serviceAccountName": check_subdomain,
+    "nodeName": check_subdomain,
+    "hostname": check_label,
+    "subdomain": check_label,
+    "priorityClassName": check_subdomain,
+    "runtimeClassName": check_subdomain,
+}
+
+
+# --- containers ---
+
+
+def _check_containers(spec: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
+    containers, place = spec.get("containers") or (), f"{path}.containers"
+    if not containers:
+        yield required(place)
+        return
+    names: set[str] = set()
+    for index, container in enumerate(containers):
+        here = f"{place}[{index}]"
+        yield from check_container(container, volumes, here, spec)
+        name = container.get("name") or ""
+        if name in names:
+            yield duplicate(f"{here}.name", name)
+        names.add(name)
+        yield from check_lifecycle(container, here)
+        if container.get("restartPolicy") is not None:
+            yield forbidden(f"{here}.restartPolicy", "may not be set for non-init containers")
+    yield from _check_unique_host_ports(containers, place)
+
+
+def _check_init_containers(spec: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
+    names = {container.get("name") or "" for container in spec.get("containers") or ()}
+    place = f"{path}.initContainers"
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        here = f"{place}[{index}]"
+        yield from check_container(container, volumes, here, spec)
+        policy = container.get("restartPolicy")
+        if policy is not None and policy != "Always":
+            yield not_supported(f"{here}.restartPolicy", policy, ("Always",))
+        name = container.get("name") or ""
+        if name in names:
+            yield duplicate(f"{here}.name", name)
+        elif name:
+            names.add(name)
+        yield from _check_unique_host_ports([container], place)
+        if policy == "Always":
+            yield from check_lifecycle(container, here)
+            continue
+        for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
+            if container.get(field) is not None:
+                detail = "may not be set for init containers without restartPolicy=Always"
+                yield forbidden(f"{here}.{field}", detail)
+
+
+def _check_ephemeral_containers(spec: Doc, volumes: Mapping[str, Doc], path: str) -> Causes:
+    others = {
+        container.get("name")
+        for field in ("containers", "initContainers")
+        for container in spec.get(field) or ()
+    }
+    names = set(others)
+    for index, container in enumerate(spec.get("ephemeralContainers") or ()):
+        here = f"{path}.ephemeralContainers[{index}]"
+        yield from check_ephemeral_container(container, here, volumes=volumes, spec=spec)
+        name, target = container.get("name") or "", container.get("targetContainerName")
+        if name in names:
+            yield duplicate(f"{here}.name", name)
+        names.add(name)
+        if target and target not in others:
+            yield not_found(f"{here}.targetContainerName", target)
+
+
+def check_ephemeral_container(container: Doc, path: str, *, volumes: Mapping[str, Doc], spec: Doc) -> Causes:
+    """One ephemeral container on its own, in a pod with this spec and these volumes."""
+    yield from check_container(container, volumes, path, spec)
+    for field in _NOT_EPHEMERAL:
+        if container.get(field):
+            yield forbidden(f"{path}.{field}", "cannot be set for an Ephemeral Container")
+
+
+_NOT_EPHEMERAL: Final = (
+    "ports",
+    "resources",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "restartPolicy",
+    "resizePolicy",
+)
+
+
+def _check_unique_host_ports(containers: Iterable[Doc], path: str) -> Causes:
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        for position, port in enumerate(container.get("ports") or ()):
+            if not port.get("hostPort"):
+                continue
+            key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if key in taken:
+                yield duplicate(f"{path}[{index}].ports[{position}].hostPort", key)
+            taken.add(key)
+
+
+def _check_host_ports_match(spec: Doc, path: str, *, is_pod: bool) -> Causes:
+    if not spec.get("hostNetwork"):
+        return
+    for index, container in enumerate(spec.get("containers") or ()):
+        for position, port in enumerate(container.get("ports") or ()):
+            host_port = port.get("hostPort", 0)
+            if (is_pod or host_port) and host_port != port.get("containerPort"):
+                place = f"{path}.containers[{index}].ports[{position}].hostPort"
+                yield invalid(place, host_port, "must match `containerPort` when `hostNetwork` is true")
+
+
+# --- environment ---
+
+
+# --- resources ---
+
+
+# --- volumes and mounts ---
+
+
+# --- probes and hooks ---
+
+
+# --- security, scheduling, names ---
+
+
+def _check_pod_security(spec: Doc, path: str) -> Causes:
+    context, place = spec.get("securityContext") or {}, f"{path}.securityContext"
+    yield from check_ids(context, place)
+    for index, group in enumerate(context.get("supplementalGroups") or ()):
+        if not 0 <= group <= _MAX_INT32:
+            yield invalid(f"{place}.supplementalGroups[{index}]", group, TOO_LOW_ID)
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield invalid(f"{place}.shareProcessNamespace", True, detail)
+
+
+def _check_scheduling_gates(spec: Doc, path: str) -> Causes:
+    seen: set[str] = set()
+    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+        name = gate.get("name") or ""
+        yield from check_qualified_name(name, f"{path}[{index}]")
+        if name in seen:
+            yield duplicate(f"{path}[{index}]", name)
+        seen.add(name)
+
+
+def _check_dns(spec: Doc, path: str) -> Causes:
+    config = spec.get("dnsConfig")
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+            return
+        if not config.get("nameservers"):
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield required(f"{path}.nameservers", detail)
+            return
+    servers = (config or {}).get("nameservers") or ()
+    if len(servers) > 3:
+        yield invalid(f"{path}.nameservers", servers, "must not have more than 3 nameservers")
+    for index, server in enumerate(servers):
+        yield from _check_ip(server, f"{path}.nameservers[{index}]")
+    for index, search in enumerate((config or {}).get("searches") or ()):
+        for message in is_dns1123_subdomain(search.removesuffix(".")):
+            yield invalid(f"{path}.searches[{index}]", search.removesuffix("."), message)
+
+
+def _check_ip(value: str, path: str) -> Causes:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        yield invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+
+
+def _check_host_aliases(spec: Doc, path: str) -> Causes:
+    for index, alias in enumerate(spec.get("hostAliases") or ()):
+        yield from _check_ip(alias.get("ip") or "", f"{path}[{index}].ip")
+        for position, name in enumerate(alias.get("hostnames") or ()):
+            yield from check_subdomain(name, f"{path}[{index}].hostnames[{position}]")

@@ -1,0 +1,1 @@
+"""Types of objects: schemas, definitions, conversion between versions."""

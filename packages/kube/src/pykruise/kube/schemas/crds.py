@@ -1,0 +1,369 @@
+"""CustomResourceDefinitions from types: the structural schema of a msgspec Struct, and the object around it.
+
+msgspec types + schema() annotations ──▶ structural_schema() ──▶ openAPIV3Schema
+Version values ──▶ definition() ──▶ a CustomResourceDefinition document
+
+Pure. A field without a default is required. What a type cannot say (int64, "any fields", a default of the
+schema) is said by an annotation made with `schema()`, `integer()`, `int_or_string()` or `shaped_like()`.
+Descriptions are the docstrings of the types (kube/schemas/descriptions.py).
+"""
+
+import base64
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Meta, inspect
+
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas import descriptions
+
+__all__ = [
+    "Column",
+    "ScalePaths",
+    "Version",
+    "blank_of",
+    "definition",
+    "int_or_string",
+    "integer",
+    "schema",
+    "shaped_like",
+    "structural_schema",
+    "webhook_conversion",
+    "with_schema_at",
+]
+
+_REQUIRED = "x-required"
+_REPLACE = "x-replace"
+_LIKE = "x-like"
+_OPEN = "x-open"
+"""Keys of our own in `extra_json_schema`: never part of the output."""
+
+
+def schema(
+    *,
+    format: str = "",
+    default: Any = msgspec.UNSET,
+    required: bool = False,
+    any_object: bool = False,
+    any_metadata: bool = False,
+    embedded: bool = False,
+    enum: Sequence[str] = (),
+    pattern: str = "",
+    min_length: int | None = None,
+    max_length: int | None = None,
+    list_type: Literal["", "atomic", "set", "map"] = "",
+    list_map_keys: Sequence[str] = (),
+    map_type: Literal["", "atomic", "granular"] = "",
+    minimum: int | None = None,
+) -> Meta:
+    """What a type alone does not say about a field.
+
+    `default` is one that the API server writes into stored objects. `any_object` leaves the field open (any
+    value, nothing pruned); `any_metadata` is for `metadata`, whose fields the API server knows itself;
+    `embedded` is for a whole object of any kind. `enum` and `pattern` are checked by the API server only: what
+    is stored already is still read.
+    """
+    extra: dict[str, Any] = {}
+    if any_object:
+        extra[_REPLACE] = {"x-kubernetes-preserve-unknown-fields": True}
+    if any_metadata:
+        extra[_REPLACE] = {"type": "object"}
+    if embedded:
+        extra[_REPLACE] = {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+        }
+    if format:
+        extra["format"] = format
+    if enum:
+        extra["enum"] = list(enum)
+    if pattern:
+        extra["pattern"] = pattern
+    if min_length is not None:
+        extra["minLength"] = min_length
+    if max_length is not None:
+        extra["maxLength"] = max_length
+    if default is not msgspec.UNSET:
+        extra["default"] = default
+    if list_type:
+        extra["x-kubernetes-list-type"] = list_type
+    if list_map_keys:
+        extra["x-kubernetes-list-map-keys"] = list(list_map_keys)
+    if map_type:
+        extra["x-kubernetes-map-type"] = map_type
+    if minimum is not None:
+        extra["minimum"] = minimum
+    if required:
+        extra[_REQUIRED] = True
+    return Meta(extra_json_schema=extra)
+
+
+def integer(format: Literal["int32", "int64"], *, required: bool = False, minimum: int | None = None) -> Meta:
+    """A whole number of that size. `required` although the type has a default: it is always written."""
+    return schema(format=format, required=required, minimum=minimum)
+
+
+def int_or_string() -> Meta:
+    """Kubernetes' IntOrString."""
+    return Meta(extra_json_schema={_REPLACE: {"x-kubernetes-int-or-string": True}})
+
+
+def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
+    """The schema of another type, for a field that stays a document. `is_open`: unknown fields are kept.
+
+    Made with the schema that it is part of, as most programs never ask for that. `type_` is one of a module.
+    """
+    return Meta(extra_json_schema={_LIKE: [type_.__module__, type_.__qualname__], _OPEN: is_open})
+
+
+def structural_schema(type_: Any) -> Document:
+    """The structural schema of a Struct type (or of any type of its fields), with descriptions."""
+    info = inspect.type_info(type_)
+    found, _ = _schema_of(info)
+    return _described(found, "", info)
+
+
+def with_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> Document:
+    """A copy of an object's schema in which the field at `path` (`spec.template.spec`) has this schema.
+
+    Its description stays. Raises KeyError when there is no such field.
+    """
+    step, _, rest = path.partition(".")
+    properties = schema["properties"]
+    old = properties[step]
+    described = {"description": old["description"]} if "description" in old else {}
+    new = with_schema_at(old, rest, part) if rest else {**part, **described}
+    return {**schema, "properties": {**properties, step: new}}
+
+
+def _schema_of(info: inspect.Type) -> tuple[Document, bool]:
+    """The schema of a type, and whether an annotation makes its field required."""
+    if isinstance(info, inspect.Metadata):
+        extra = dict(info.extra_json_schema or {})
+        required = bool(extra.pop(_REQUIRED, False))
+        replaced = extra.pop(_REPLACE, None)
+        if (like := extra.pop(_LIKE, None)) is not None:
+            module, name = like
+            replaced = structural_schema(getattr(sys.modules[module], name))
+            if extra.pop(_OPEN):
+                replaced["x-kubernetes-preserve-unknown-fields"] = True
+        inner, inner_required = (dict(replaced), False) if replaced is not None else _schema_of(info.type)
+        return {**inner, **extra}, required or inner_required
+    if isinstance(info, inspect.UnionType):
+        options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
+        if len(options) != 1:
+            raise TypeError(f"a structural schema has no form for {info}; annotate it with int_or_string()")
+        return _schema_of(options[0])
+    return _plain(info), False
+
+
+def _plain(info: inspect.Type) -> Document:
+    match info:
+        case inspect.IntType():
+            return {"type": "integer"}
+        case inspect.FloatType():
+            return {"type": "number"}
+        case inspect.StrType():
+            return {"type": "string"}
+        case inspect.BoolType():
+            return {"type": "boolean"}
+        case inspect.EnumType(cls=cls):
+            return {"type": "string", "enum": [member.value for member in cls]}
+        case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
+            return {"type": "array", "items": _described(_schema_of(item)[0], "", item)}
+        case inspect.DictType(value_type=value):
+            if isinstance(value, inspect.AnyType):
+                return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            return {"type": "object", "additionalProperties": _described(_schema_of(value)[0], "", value)}
+        case inspect.StructType():
+            return _object(info)
+        case inspect.AnyType() | inspect.RawType():
+            return {"x-kubernetes-preserve-unknown-fields": True}
+    raise TypeError(f"a structural schema has no form for {info}")
+
+
+def _object(info: inspect.StructType) -> Document:
+    properties: Document = {}
+    required: list[str] = []
+    texts = descriptions.of_fields(info.cls)
+    for field in sorted(info.fields, key=lambda one: one.encode_name):
+        found, always = _schema_of(field.type)
+        properties[field.encode_name] = _described(found, texts.get(field.name, ""), field.type)
+        if field.required or always:
+            required.append(field.encode_name)
+    whole: Document = {"type": "object", "properties": properties}
+    if required:
+        whole["required"] = required
+    return whole
+
+
+_BLANKS: Final[Mapping[str, Any]] = {"integer": 0, "number": 0, "string": "", "boolean": False, "array": []}
+
+
+def blank_of(schema: Mapping[str, Any]) -> Document:
+    """The smallest object of a structural schema: what it requires, and nothing in it."""
+    fields: Mapping[str, Any] = schema.get("properties", {})
+    return {name: _blank(fields[name]) for name in schema.get("required", ())}
+
+
+def _blank(schema: Mapping[str, Any]) -> Any:
+    return blank_of(schema) if schema.get("type") == "object" else _BLANKS.get(schema.get("type", ""), "")
+
+
+def _described(found: Document, text: str, info: inspect.Type) -> Document:
+    """The schema with its description: the field's own, or that of the class it holds."""
+    text = text or _class_text(info)
+    return {"description": text, **found} if text else found
+
+
+def _class_text(info: inspect.Type) -> str:
+    match info:
+        case inspect.Metadata(type=inner):
+            return _class_text(inner)
+        case inspect.UnionType(types=types):
+            return next(filter(None, map(_class_text, types)), "")
+        case inspect.StructType(cls=cls):
+            return descriptions.of_class(cls)
+    return ""
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A printer column; priority 1 shows with `-o wide` only."""
+
+    name: str
+    type: str
+    json_path: str
+    priority: int = 0
+    description: str = ""
+
+    def document(self) -> Document:
+        """As it stands in a definition."""
+        doc: Document = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
+        if self.priority:
+            doc["priority"] = self.priority
+        if self.description:
+            doc["description"] = self.description
+        return doc
+
+
+class ScalePaths(msgspec.Struct, frozen=True):
+    """Where the scale subresource finds its values."""
+
+    spec_replicas: str = ".spec.replicas"
+    status_replicas: str = ".status.replicas"
+    label_selector: str = ".status.labelSelector"
+
+    def document(self) -> Document:
+        """As it stands in a definition."""
+        return {
+            "specReplicasPath": self.spec_replicas,
+            "statusReplicasPath": self.status_replicas,
+            "labelSelectorPath": self.label_selector,
+        }
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One version of a kind. `root` is the Struct type of the whole object.
+
+    `embeds` gives fields that the type leaves open a schema: by path, `spec.template.spec`.
+    """
+
+    name: str
+    root: Any
+    embeds: Mapping[str, Document] = {}
+    served: bool = True
+    storage: bool = False
+    columns: tuple[Column, ...] = ()
+    scale: ScalePaths | None = None
+
+    def document(self) -> Document:
+        """As it stands in a definition."""
+        subresources: Document = {"status": {}}
+        if self.scale:
+            subresources["scale"] = self.scale.document()
+        return {
+            "name": self.name,
+            "served": self.served,
+            "storage": self.storage,
+            "schema": {"openAPIV3Schema": _root(self.root, self.embeds)},
+            "subresources": subresources,
+            "additionalPrinterColumns": [column.document() for column in self.columns],
+        }
+
+
+def definition(
+    resource: Resource,
+    *,
+    versions: Sequence[Version],
+    short_names: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    conversion: Mapping[str, Any] | None = None,
+    singular: str = "",
+) -> Document:
+    """The CustomResourceDefinition of a kind. Without `conversion`, versions differ in their name only."""
+    names: Document = {
+        "kind": resource.kind,
+        "listKind": f"{resource.kind}List",
+        "plural": resource.plural,
+        "singular": singular or resource.kind.lower(),
+    }
+    if short_names:
+        names["shortNames"] = list(short_names)
+    if categories:
+        names["categories"] = list(categories)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {
+            "group": resource.group,
+            "names": names,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "conversion": dict(conversion) if conversion else {"strategy": "None"},
+            "versions": [version.document() for version in versions],
+        },
+    }
+
+
+def webhook_conversion(
+    *,
+    service: tuple[str, str] = ("", ""),
+    url: str = "",
+    path: str = "/convert",
+    ca_bundle: bytes = b"",
+    review_versions: Sequence[str] = ("v1", "v1beta1"),
+) -> Document:
+    """The stanza `spec.conversion` of a CRD whose objects a webhook converts.
+
+    The webhook is behind a `service` (namespace and name, port 443), or, when given, at the base `url`
+    (`https://host:9876`). `ca_bundle` is the PEM text of the CA that signs its certificate; empty: the API
+    server's own trust decides.
+    """
+    client: Document = {}
+    if url:
+        client["url"] = url.rstrip("/") + path
+    else:
+        namespace, name = service
+        if not namespace or not name:
+            raise ValueError("a conversion webhook needs a service (namespace and name) or a url")
+        client["service"] = {"namespace": namespace, "name": name, "port": 443, "path": path}
+    if ca_bundle:
+        client["caBundle"] = base64.b64encode(ca_bundle).decode()
+    return {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": client, "conversionReviewVersions": list(review_versions)},
+    }
+
+
+def _root(root: Any, embeds: Mapping[str, Document]) -> Document:
+    """The schema of a whole object: only `spec` can be required, the API server sees to the rest."""
+    found = structural_schema(root)
+    found["properties"]["metadata"] = {"type": "object"}
+    found.pop("required", None)
+    for path, part in embeds.items():
+        found = with_schema_at(found, path, part)
+    return found

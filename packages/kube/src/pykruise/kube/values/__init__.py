@@ -1,0 +1,1 @@
+"""Values that Kubernetes writes into fields: quantities, selectors, names of images, schedules."""

@@ -1,0 +1,126 @@
+"""Owner references: who controls an object, and the patches that adopt or release it.
+
+document ──▶ controller_of() ──▶ OwnerReference
+uid, owner ──▶ adoption_patch() / release_patch() ──▶ a strategic merge patch, sent elsewhere
+
+Pure. Both patches carry the dependent's uid: an API server refuses them with 409 when the name meanwhile
+belongs to another object.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.values.group_kinds import group_of
+
+__all__ = [
+    "OwnerReference",
+    "adoption_patch",
+    "controller_of",
+    "is_controlled_by",
+    "is_owned_by",
+    "owner_reference",
+    "owner_references",
+    "release_patch",
+]
+
+
+class OwnerReference(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One entry of `metadata.ownerReferences`. In JSON: `apiVersion`, `kind`, `name`, `uid`, ..."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+    @property
+    def group(self) -> str:
+        """The API group; "" for the core group."""
+        return group_of(self.api_version) or ""
+
+    def document(self) -> Document:
+        """As it stands in an object."""
+        plain: Document = msgspec.to_builtins(self)
+        return plain
+
+
+def owner_references(doc: Mapping[str, Any]) -> list[OwnerReference]:
+    """All owners of an object, in their order. Raises ValueError when an entry has not the shape of one."""
+    refs = (doc.get("metadata") or {}).get("ownerReferences") or []
+    try:
+        return msgspec.convert(refs, list[OwnerReference])
+    except msgspec.ValidationError as err:
+        raise ValueError(f"metadata.ownerReferences: {err}") from err
+
+
+def controller_of(doc: Mapping[str, Any]) -> OwnerReference | None:
+    """The owner that manages the object (`controller: true`), or None. The API server allows one at most."""
+    for ref in (doc.get("metadata") or {}).get("ownerReferences") or ():
+        if ref.get("controller") is True:
+            return OwnerReference(
+                api_version=ref.get("apiVersion", ""),
+                kind=ref.get("kind", ""),
+                name=ref.get("name", ""),
+                uid=ref.get("uid", ""),
+                controller=True,
+                block_owner_deletion=ref.get("blockOwnerDeletion"),
+            )
+    return None
+
+
+def is_controlled_by(doc: Mapping[str, Any], uid: str) -> bool:
+    """Whether the owner with this uid manages the object."""
+    controller = controller_of(doc)
+    return controller is not None and controller.uid == uid
+
+
+def is_owned_by(doc: Mapping[str, Any], uid: str) -> bool:
+    """Whether the uid is among the owners, managing or not (garbage collection asks this)."""
+    refs = (doc.get("metadata") or {}).get("ownerReferences") or ()
+    return any(ref.get("uid") == uid for ref in refs)
+
+
+def owner_reference(
+    *,
+    api_version: str,
+    kind: str,
+    name: str,
+    uid: str,
+    controller: bool = True,
+    block_owner_deletion: bool = True,
+) -> Document:
+    """An entry for `metadata.ownerReferences`; by default of the managing owner, which deletion waits for.
+
+    False flags are left out, as a typed Kubernetes client would.
+    """
+    return OwnerReference(
+        api_version=api_version,
+        kind=kind,
+        name=name,
+        uid=uid,
+        controller=controller or None,
+        block_owner_deletion=block_owner_deletion or None,
+    ).document()
+
+
+def adoption_patch(owner: Mapping[str, Any], *, uid: str, finalizers: Sequence[str] = ()) -> Document:
+    """Strategic merge patch that adds `owner` (see `owner_reference`) to the object with this `uid`."""
+    metadata: Document = {"ownerReferences": [dict(owner)], "uid": uid}
+    if finalizers:
+        metadata["finalizers"] = list(finalizers)
+    return {"metadata": metadata}
+
+
+def release_patch(*, owner_uid: str, uid: str, finalizers: Sequence[str] = ()) -> Document:
+    """Strategic merge patch that takes the owner with `owner_uid` off the object with this `uid`.
+
+    `finalizers` are taken off with it.
+    """
+    metadata: Document = {"ownerReferences": [{"$patch": "delete", "uid": owner_uid}], "uid": uid}
+    if finalizers:
+        metadata["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
+    return {"metadata": metadata}

@@ -1,0 +1,510 @@
+"""Label selectors: which objects a list, a watch or an owner means.
+
+"a=b,c in (x,y),!d"      ──▶ parse_label_selector() ─┐
+LabelSelector document   ──▶ selector_from()        ─┴▶ Selector ──▶ .matches(labels), str()
+
+Pure; field selectors are in field_selectors.py. Grammar, validation and messages are those of the API server.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.cache.remembering import remember
+from pykruise.kube.pod_rules.names import is_valid_label_key, is_valid_label_value
+from pykruise.kube.values.go_text import excerpt, quoted
+
+__all__ = [
+    "EVERYTHING",
+    "NOTHING",
+    "Operator",
+    "Requirement",
+    "Selector",
+    "SelectorError",
+    "format_label_selector",
+    "overlap",
+    "parse_label_selector",
+    "selector_from",
+]
+
+
+_MOST_ERRORS: Final = 16
+"""Of one requirement."""
+
+
+class SelectorError(ValueError):
+    """A selector that cannot be read; the message is the one the API server gives."""
+
+
+class Operator(StrEnum):
+    """How a requirement compares; the value is how Kubernetes writes it in messages."""
+
+    DOES_NOT_EXIST = "!"
+    EQUALS = "="
+    DOUBLE_EQUALS = "=="
+    IN = "in"
+    NOT_EQUALS = "!="
+    NOT_IN = "notin"
+    EXISTS = "exists"
+    GREATER_THAN = "gt"
+    LESS_THAN = "lt"
+
+
+_ONE_OF: Final = frozenset({Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN})
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """One condition of a label selector. `values` is empty for (not) exists, one integer text for > and <."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels meets it; a missing label meets !=, notin and ! only."""
+        value = labels.get(self.key)
+        if self.operator in _ONE_OF:  # the usual one, asked for every pod of every plan
+            return value in self.values
+        match self.operator:
+            case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
+                return value in self.values
+            case Operator.NOT_EQUALS | Operator.NOT_IN:
+                return value is None or value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.GREATER_THAN:
+                return (number := _integer(value)) is not None and number > int(self.values[0])
+            case Operator.LESS_THAN:
+                return (number := _integer(value)) is not None and number < int(self.values[0])
+
+    def __str__(self) -> str:
+        match self.operator:
+            case Operator.EXISTS:
+                return self.key
+            case Operator.DOES_NOT_EXIST:
+                return f"!{self.key}"
+            case Operator.IN | Operator.NOT_IN:
+                return f"{self.key} {self.operator} ({','.join(sorted(self.values))})"
+            case Operator.GREATER_THAN:
+                return f"{self.key}>{self.values[0]}"
+            case Operator.LESS_THAN:
+                return f"{self.key}<{self.values[0]}"
+            case _:
+                return f"{self.key}{self.operator}{self.values[0]}"
+
+
+class _KeyRule(msgspec.Struct, frozen=True):
+    """All requirements about one label, as one."""
+
+    is_required: bool
+    """Whether the label must be there."""
+    is_refused: bool
+    """Whether it must not be there."""
+    listed: frozenset[str] | None
+    """Values it may have; None: any."""
+    excluded: frozenset[str]
+    """Values it must not have."""
+    above: int | None
+    below: int | None
+
+    def allows(self, value: str) -> bool:
+        if self.is_refused or (self.listed is not None and value not in self.listed):
+            return False
+        if value in self.excluded:
+            return False
+        if self.above is None and self.below is None:
+            return True
+        number = _integer(value)
+        return (
+            number is not None
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
+        )
+
+
+class _Index(msgspec.Struct, frozen=True):
+    """A large selector by its labels: what it costs to ask depends on the labels that are asked about."""
+
+    rules: dict[str, _KeyRule]
+    required: int
+    """How many labels must be there."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        found = 0
+        for key, value in labels.items():
+            rule = self.rules.get(key)
+            if rule is None:
+                continue
+            if not rule.allows(value):
+                return False
+            found += rule.is_required
+        return found == self.required
+
+
+_LARGE: Final = 16
+"""Requirements and values from which on a selector is asked through an index."""
+
+
+class Selector(msgspec.Struct, frozen=True, dict=True):
+    """A label selector: all requirements must hold. Sorted by key; none at all matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+    selects_nothing: bool = False
+    """True only of the selector that is absent (null) where one is expected."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether it selects an object with these labels."""
+        if self.selects_nothing:
+            return False
+        if (index := self._index) is not None:
+            return index.matches(labels)
+        for requirement in self.requirements:  # noqa: SIM110 - a generator would cost as much again
+            if not requirement.matches(labels):
+                return False
+        return True
+
+    @cached_property
+    def _index(self) -> _Index | None:
+        size = len(self.requirements) + sum(len(one.values) for one in self.requirements)
+        if size <= _LARGE:
+            return None
+        rules = {key: _rule_of(found) for key, found in _by_key(self.requirements).items()}
+        return _Index(rules, sum(rule.is_required for rule in rules.values()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it selects every object."""
+        return not self.requirements and not self.selects_nothing
+
+    def required_value(self, key: str) -> str | None:
+        """The one value a label must have to be selected, or None when the selector does not fix it."""
+        for requirement in self.requirements:
+            if requirement.key == key:
+                exact = requirement.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
+                return requirement.values[0] if exact and len(requirement.values) == 1 else None
+        return None
+
+    def listed_values(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Labels that must be there with one of some values, and these values."""
+        return ((one.key, one.values) for one in self.requirements if one.operator in _ONE_OF)
+
+    def __str__(self) -> str:
+        """Canonical text, `a=b,c in (x,y),!d,e`, as it goes into a query or `status.labelSelector`."""
+        return ",".join(map(str, self.requirements))
+
+
+EVERYTHING = Selector()
+NOTHING = Selector(selects_nothing=True)
+
+
+def parse_label_selector(text: str) -> Selector:
+    """The selector of a query parameter: `a=b`, `==`, `!=`, `in (..)`, `notin (..)`, `key`, `!key`, `>`, `<`.
+
+    Empty text selects everything. Raises SelectorError.
+    Rule: Kubernetes' `labels.Parse`.
+    """
+    requirements = list(_Parser(text).requirements())
+    requirements.sort(key=_key)
+    return Selector(tuple(requirements)) if requirements else EVERYTHING
+
+
+_DOCUMENT_OPERATORS: Mapping[Any, Operator] = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+}
+
+
+def selector_from(doc: Mapping[str, Any] | None) -> Selector:
+    """The selector of a LabelSelector document (`matchLabels`, `matchExpressions`).
+
+    None selects nothing, an empty document everything. Raises SelectorError on an unknown operator, an
+    invalid key or value, values missing for In and NotIn or given for Exists and DoesNotExist.
+    Rule: Kubernetes' `metav1.LabelSelectorAsSelector`.
+    """
+    if doc is None:
+        return NOTHING
+    match_labels = doc.get("matchLabels") or {}
+    expressions = doc.get("matchExpressions") or []
+    if not isinstance(match_labels, Mapping) or not isinstance(expressions, (list, tuple)):
+        raise SelectorError("a label selector has a map matchLabels and a list matchExpressions")
+    requirements = [_requirement(key, Operator.EQUALS, [value]) for key, value in match_labels.items()]
+    requirements += [_from_expression(expression) for expression in expressions]
+    requirements.sort(key=_key)
+    return Selector(tuple(requirements)) if requirements else EVERYTHING
+
+
+def overlap(one: Selector, other: Selector) -> bool:
+    """Whether there could be an object that both select. Exact, but for < and >, which it takes as met."""
+    if one.selects_nothing or other.selects_nothing:
+        return False
+    by_key = _by_key((*one.requirements, *other.requirements))
+    return all(_can_be_met(requirements) for requirements in by_key.values())
+
+
+def _by_key(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]:
+    found: dict[str, list[Requirement]] = {}
+    for requirement in requirements:
+        found.setdefault(requirement.key, []).append(requirement)
+    return found
+
+
+def _rule_of(requirements: Sequence[Requirement]) -> _KeyRule:
+    """What the requirements, all about one label, say together."""
+    listed = [frozenset(one.values) for one in requirements if one.operator in _LISTING]
+    above = [int(one.values[0]) for one in requirements if one.operator is Operator.GREATER_THAN]
+    below = [int(one.values[0]) for one in requirements if one.operator is Operator.LESS_THAN]
+    return _KeyRule(
+        is_required=any(one.operator not in _MET_BY_ABSENCE for one in requirements),
+        is_refused=any(one.operator is Operator.DOES_NOT_EXIST for one in requirements),
+        listed=frozenset.intersection(*listed) if listed else None,
+        excluded=frozenset(
+            value for one in requirements if one.operator in _EXCLUDING for value in one.values
+        ),
+        above=max(above, default=None),
+        below=min(below, default=None),
+    )
+
+
+def _can_be_met(requirements: Sequence[Requirement]) -> bool:
+    """Whether one label, absent or of some value, meets all of them; they are about the same key."""
+    listed = [{*one.values} for one in requirements if one.operator in _LISTING]
+    if all(one.operator in _MET_BY_ABSENCE for one in requirements):
+        return True
+    if any(one.operator is Operator.DOES_NOT_EXIST for one in requirements):
+        return False
+    if not listed:
+        return True
+    excluded = {value for one in requirements if one.operator in _EXCLUDING for value in one.values}
+    return bool(set.intersection(*listed) - excluded)
+
+
+_LISTING = (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
+_EXCLUDING = (Operator.NOT_EQUALS, Operator.NOT_IN)
+_MET_BY_ABSENCE = (*_EXCLUDING, Operator.DOES_NOT_EXIST)
+
+
+def format_label_selector(doc: Mapping[str, Any] | None) -> str:
+    """A LabelSelector document for people: canonical text, `<none>` (empty or absent), `<error>`.
+
+    Rule: Kubernetes' `metav1.FormatLabelSelector`.
+    """
+    try:
+        return str(selector_from(doc)) or "<none>"
+    except SelectorError:
+        return "<error>"
+
+
+def _from_expression(expression: Any) -> Requirement:
+    if not isinstance(expression, Mapping):
+        raise SelectorError("an entry of matchExpressions has a key, an operator and values")
+    name = expression.get("operator", "")
+    operator = _DOCUMENT_OPERATORS.get(name) if isinstance(name, str) else None
+    if operator is None:
+        raise SelectorError(f"{quoted(excerpt(str(name)))} is not a valid label selector operator")
+    values = expression.get("values") or []
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise SelectorError(f"values of a label selector are a list, got {excerpt(repr(values))}")
+    return _requirement(expression.get("key", ""), operator, values)
+
+
+def _requirement(key: Any, operator: Operator, values: Sequence[Any]) -> Requirement:
+    """A valid requirement, or SelectorError with everything that is wrong with it."""
+    if not isinstance(key, str) or not all(isinstance(value, str) for value in values):
+        raise SelectorError(
+            f"keys and values of a label selector are strings, got {excerpt(repr(key))} "
+            f"and {excerpt(repr(list(values)))}"
+        )
+    given = tuple(values)
+    return _checked(key, operator, given) if len(given) <= _LARGE else _check(key, operator, given)
+
+
+@remember(entries=4_096, longest=1_024)
+def _checked(key: str, operator: Operator, values: tuple[str, ...]) -> Requirement:
+    """Selectors are read again with each turn of their owner, and hardly ever change."""
+    return _check(key, operator, values)
+
+
+def _check(key: str, operator: Operator, values: tuple[str, ...]) -> Requirement:
+    errors = [*_key_errors("key", key), *_count_errors(operator, values)]
+    for index, value in enumerate(values):
+        errors += _value_errors(f"values[{index}][{excerpt(key)}]", value)
+    if errors:
+        distinct = list(dict.fromkeys(errors))[:_MOST_ERRORS]
+        raise SelectorError(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+    return Requirement(key, operator, values)
+
+
+def _key_errors(path: str, key: str) -> list[str]:
+    problems = is_valid_label_key(key)
+    return [f"{path}: Invalid value: {quoted(excerpt(key))}: {'; '.join(problems)}"] if problems else []
+
+
+def _value_errors(path: str, value: str) -> list[str]:
+    problems = is_valid_label_value(value)
+    return [f"{path}: Invalid value: {quoted(excerpt(value))}: {'; '.join(problems)}"] if problems else []
+
+
+def _count_errors(operator: Operator, values: Sequence[str]) -> list[str]:
+    match operator:
+        case Operator.IN | Operator.NOT_IN:
+            problem = "" if values else "for 'in', 'notin' operators, values set can't be empty"
+        case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.NOT_EQUALS:
+            problem = "" if len(values) == 1 else "exact-match compatibility requires one single value"
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+            problem = "values set must be empty for exists and does not exist" if values else ""
+        case Operator.GREATER_THAN | Operator.LESS_THAN:
+            return [
+                f"values[{index}]: Invalid value: {quoted(excerpt(value))}: "
+                "for 'Gt', 'Lt' operators, the value must be an integer"
+                for index, value in enumerate(values)
+                if _integer(value) is None
+            ]
+    if not problem:
+        return []
+    found = f"[]string{{{', '.join(map(quoted, values))}}}" if values else "[]string(nil)"
+    return [f"values: Invalid value: {excerpt(found)}: {problem}"]
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+
+
+def _integer(text: str | None) -> int | None:
+    """A signed 64-bit number, or None."""
+    if text is None or not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _key(requirement: Requirement) -> str:
+    return requirement.key
+
+
+# --- the grammar of label selectors ---
+
+_TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^ \t\r\n=!(),<>\0]+)|(\0.*)?$)", re.DOTALL)
+_BINARY = {
+    "in": Operator.IN,
+    "notin": Operator.NOT_IN,
+    "=": Operator.EQUALS,
+    "==": Operator.DOUBLE_EQUALS,
+    "!=": Operator.NOT_EQUALS,
+    ">": Operator.GREATER_THAN,
+    "<": Operator.LESS_THAN,
+}
+_BINARY_NAMES = "in, notin, =, ==, !=, gt, lt"
+
+
+class _Token(msgspec.Struct, frozen=True):
+    text: str
+    word: bool
+    """A key, a value, or one of the words `in` and `notin`; otherwise a symbol, or (empty) the end."""
+
+    @property
+    def ends_requirement(self) -> bool:
+        return not self.word and self.text in ("", ",")
+
+
+class _Parser:
+    """Reads requirements from left to right, one token of look-ahead."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = [_Token(symbol or word or "", bool(word)) for symbol, word, _ in _TOKEN.findall(text)]
+        self._at = 0
+
+    def requirements(self) -> Iterator[Requirement]:
+        if not self._peek().text:
+            return
+        self._expect_start("found '{}', expected: !, identifier, or 'end of string'")
+        while True:
+            try:
+                yield self._requirement()
+            except SelectorError as err:
+                raise SelectorError(f"unable to parse requirement: {err}") from err
+            token = self._next()
+            if not token.text:
+                return
+            if token.word or token.text != ",":
+                raise SelectorError(f"found '{token.text}', expected: ',' or 'end of string'")
+            self._expect_start("found '{}', expected: identifier after ','")
+
+    def _expect_start(self, message: str) -> None:
+        token = self._peek()
+        if not token.word and token.text != "!":
+            raise SelectorError(message.format(token.text))
+
+    def _requirement(self) -> Requirement:
+        token = self._next()
+        negated = not token.word and token.text == "!"
+        if negated:
+            token = self._next()
+        if not token.word:
+            raise SelectorError(f"found '{token.text}', expected: identifier")
+        key = token.text
+        if errors := _key_errors("<nil>", key):
+            raise SelectorError(errors[0])
+        # `!key=value` is read as `key=value`, as the API server does.
+        if negated:
+            return _requirement(key, Operator.DOES_NOT_EXIST, ())
+        if self._peek().ends_requirement:
+            return _requirement(key, Operator.EXISTS, ())
+        operator = self._operator()
+        values = self._set() if operator in (Operator.IN, Operator.NOT_IN) else self._exact()
+        return _requirement(key, operator, sorted(values))
+
+    def _operator(self) -> Operator:
+        token = self._next()
+        operator = _BINARY.get(token.text)
+        if operator is None:
+            raise SelectorError(f"found '{token.text}', expected: {_BINARY_NAMES}")
+        return operator
+
+    def _exact(self) -> set[str]:
+        if self._peek().ends_requirement:
+            return {""}
+        token = self._next()
+        if not token.word:
+            raise SelectorError(f"found '{token.text}', expected: identifier")
+        return {token.text}
+
+    def _set(self) -> set[str]:
+        """`(x,y)`; places left empty between brackets and commas are the empty value."""
+        token = self._next()
+        if token.word or token.text != "(":
+            raise SelectorError(f"found '{token.text}' expected: '('")
+        first = self._peek()
+        if not first.word and first.text not in (",", ")"):
+            raise SelectorError(f"found '{first.text}', expected: ',', ')' or identifier")
+        values: set[str] = set()
+        after_word = False
+        while True:
+            token = self._next()
+            if token.word and not after_word:
+                values.add(token.text)
+                after_word = True
+            elif token.word or (after_word and token.text not in (",", ")")):
+                raise SelectorError(f"found '{token.text}', expected: ',' or ')'")
+            elif token.text == ",":
+                if not after_word:
+                    values.add("")
+                after_word = False
+            elif token.text == ")":
+                return values if after_word else values | {""}
+            else:
+                raise SelectorError(f"found '{token.text}', expected: ',', or identifier")
+
+    def _peek(self) -> _Token:
+        return self._tokens[min(self._at, len(self._tokens) - 1)]
+
+    def _next(self) -> _Token:
+        token = self._peek()
+        self._at += 1
+        return token

@@ -1,0 +1,137 @@
+"""Objects that were listed once, as a kind's snapshot reads them: what commands and tests have instead of caches.
+
+client ──list_once(views, …)──▶ Listed, one for each resource ──▶ Read ──▶ a kind's snapshot
+"""
+
+import asyncio
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from pykruise.kube.cache.cache import Projected
+from pykruise.kube.client.client import Client
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import NODES, STORAGE_CLASSES
+from pykruise.runtime.views import BY_CONTROLLER, Views
+
+__all__ = ["Listed", "Only", "list_once"]
+
+T = TypeVar("T", bound=Projected)
+
+
+_MAY_BE_UNSEEN = (NODES, STORAGE_CLASSES)
+"""Who owns a namespace may often not read these."""
+
+
+class Only(msgspec.Struct, frozen=True, kw_only=True):
+    """What is enough of a resource."""
+
+    namespace: str = ""
+    label_selector: str = ""
+
+
+class Listed(Generic[T]):
+    """A `plans.read.Mirror` of objects that do not change. `raws`: the objects as they are stored, in the same order.
+    `synced=False`: they could not be read, and that is no harm. `error`: it is, and is raised when they are looked
+    up."""
+
+    def __init__(
+        self,
+        views: Views[T],
+        found: Iterable[T],
+        *,
+        raws: Sequence[bytes] = (),
+        synced: bool = True,
+        error: KubeError | None = None,
+    ) -> None:
+        self._found = {Key(one.namespace, one.name): one for one in found}
+        self._error = error
+        self._raws = dict(zip(self._found, raws, strict=False))
+        self._views = views
+        self._indexes: dict[str, dict[Hashable, list[T]]] = {}
+        self.synced = synced
+
+    async def wait_served(self) -> bool:
+        """Nothing to wait for."""
+        return self.synced
+
+    @property
+    def _by_key(self) -> Mapping[Key, T]:
+        if self._error is not None:
+            raise self._error
+        return self._found
+
+    def get(self, key: Key) -> T | None:
+        """One of them."""
+        return self._by_key.get(key)
+
+    def values(self) -> Sequence[T]:
+        """All of them."""
+        return tuple(self._by_key.values())
+
+    def by_index(self, index: str, value: Hashable) -> Sequence[T]:
+        """Those with this value. Raises KeyError for an index that the views do not have."""
+        known = self._indexes.get(index)
+        if known is None:
+            known = self._indexes[index] = {}
+            values_of = self._views.indexes[index]
+            for one in self._by_key.values():
+                for each in values_of(one):
+                    known.setdefault(each, []).append(one)
+        return tuple(known.get(value, ()))
+
+    def count(self, index: str, value: Hashable) -> int:
+        """How many have this value. Raises KeyError for an index that the views do not have."""
+        return len(self.by_index(index, value))
+
+    def owned(self, uid: str) -> Sequence[T]:
+        """Those whose managing owner has this uid."""
+        return self.by_index(BY_CONTROLLER, uid)
+
+    def documents(self) -> list[Document]:
+        """All of them as they are stored."""
+        return [decode(self._raws[key]) for key in self._by_key]
+
+    def owned_documents(self, uid: str) -> list[Document]:
+        """Those whose managing owner has this uid, as they are stored."""
+        return [decode(self._raws[Key(one.namespace, one.name)]) for one in self.owned(uid)]
+
+
+async def list_once(
+    client: Client,
+    needed: Iterable[Views[Any]],
+    *,
+    namespace: str,
+    only: Mapping[Views[Any], Only] | None = None,
+) -> dict[Views[Any], Listed[Any]]:
+    """Everything that a snapshot of an object of this namespace reads (empty: of a cluster-wide one), one list each.
+
+    A resource that is not served is empty, and so are nodes and storage classes that may not be read. What else may
+    not be read raises ForbiddenError when it is looked up: not every object needs everything. Other errors are raised.
+    """
+    views = list(dict.fromkeys(needed))
+    wanted = [(only or {}).get(one) or Only(namespace=namespace) for one in views]
+    found = await asyncio.gather(*(_list(client, *one) for one in zip(views, wanted, strict=True)))
+    return dict(zip(views, found, strict=True))
+
+
+async def _list(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
+    resource, project = views.resource, views.projector()
+    namespace = wanted.namespace if resource.namespaced else ""
+    try:
+        found = await client.list(
+            resource,
+            namespace,
+            label_selector=wanted.label_selector,
+            metadata_only=views.is_metadata_only,
+        )
+    except NotFoundError:
+        return Listed(views, (), synced=False)
+    except ForbiddenError as error:
+        is_harmless = resource in _MAY_BE_UNSEEN
+        return Listed(views, (), synced=not is_harmless, error=None if is_harmless else error)
+    raws = [bytes(raw) for raw in found.items]
+    return Listed(views, map(project, raws), raws=raws)

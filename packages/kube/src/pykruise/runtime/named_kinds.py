@@ -1,0 +1,162 @@
+"""Kinds that an administrator names at run time, watched as soon as a ConfigMap lists them.
+
+ConfigMap ──watch──▶ FurtherKinds ──▶ caches that come and go, subscribed to the kind's queue
+
+A kind declares what such an object is to it (`FurtherReads`). What the API server does not serve is looked for again
+after a while; a list that cannot be read changes nothing.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.discovery import Discovery
+from pykruise.kube.clock import Clock
+from pykruise.kube.documents import decode, get_path
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import CONFIG_MAPS, Resource
+from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.runtime.sources import Sources
+from pykruise.runtime.views import Views
+from pykruise.runtime.wakes import Wake
+
+__all__ = ["FurtherKinds", "FurtherReads"]
+
+_log = logging.getLogger(__name__)
+
+AGAIN_S: Final = 60.0
+"""When a kind that is not served is looked for again."""
+
+
+class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
+    """What a kind looks at besides, as soon as a list in a ConfigMap names it."""
+
+    configuration: str
+    """The ConfigMap's name."""
+    key: str
+    """Of the list, in the ConfigMap's data."""
+    read: Callable[[str | None], Sequence["Listed"]]
+    """Reads the list; None: there is none. Raises ValueError."""
+    namespace: Callable[[Any], str]
+    """Of the settings: the manager's own namespace, where the ConfigMap is."""
+    views: Callable[[Resource], Views[Any]]
+    """Of a resource that is named; they are apart from other caches, so nothing waits for them."""
+    wake: Callable[[Views[Any]], Wake]
+    """Which events of it enqueue what."""
+    known: frozenset[GroupKind] = frozenset()
+    """Kinds that are looked at in any case."""
+
+
+class Listed(Protocol):
+    """A kind on the list."""
+
+    @property
+    def target(self) -> GroupKind: ...
+    @property
+    def version(self) -> str:
+        """Empty: the one that the API server prefers."""
+        ...
+
+
+class _Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    text: str | None
+
+
+class FurtherKinds:
+    """Keeps `mirrors` (shared with snapshots and wakes) and `by_kind` as the list says, while `run()` runs."""
+
+    def __init__(
+        self,
+        reads: FurtherReads,
+        *,
+        client: Client,
+        sources: Sources,
+        clock: Clock,
+        rng: random.Random,
+        namespace: str,
+        mirrors: dict[Views[Any], Any],
+        on_events: Callable[[Wake], Callable[[Change[Any]], None]],
+    ) -> None:
+        self._reads = reads
+        self._sources = sources
+        self._mirrors = mirrors
+        self._on_events = on_events
+        self._discovery = Discovery(lambda: client)
+        self._is_changed = asyncio.Event()
+        self._configuration: Cache[_Configuration] = Cache(
+            client,
+            CONFIG_MAPS,
+            project=self._project,
+            namespace=namespace,
+            field_selector=f"metadata.name={reads.configuration}",
+            clock=clock,
+            rng=rng,
+        )
+        self._configuration.subscribe(lambda _change: self._is_changed.set())
+        self.by_kind: dict[GroupKind, Views[Any]] = {}
+
+    async def run(self) -> None:
+        """Follow the list until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._configuration.run(), name="cache-list")
+            await self._configuration.wait_synced()
+            while True:
+                self._is_changed.clear()
+                try:
+                    await self._follow()
+                except (KubeError, ValueError) as error:
+                    _log.warning("the list %s is not followed: %s", self._reads.key, error)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN_S):
+                        await self._is_changed.wait()
+
+    async def _follow(self) -> None:
+        found = self._configuration.values()
+        listed = self._reads.read(found[0].text if found else None)
+        wanted = {one.target: one for one in listed if one.target not in self._reads.known}
+        for target in [one for one in self.by_kind if one not in wanted]:
+            self._drop(target)
+        for target, one in wanted.items():
+            resource = await self._discovery.resource(target.group, target.kind, version=one.version)
+            known = self.by_kind.get(target)
+            if known is not None and known.resource != resource:
+                self._drop(target)
+            if resource is None:
+                _log.warning("%s on the list %s is not served", target.kind, self._reads.key)
+            elif target not in self.by_kind:
+                self._add(target, resource)
+
+    def _add(self, target: GroupKind, resource: Resource) -> None:
+        views = self._reads.views(resource)
+        cache = self._sources.of(views)
+        self._mirrors[views] = cache
+        self.by_kind[target] = views
+        cache.subscribe(self._on_events(self._reads.wake(views)))
+
+    def _drop(self, target: GroupKind) -> None:
+        views = self.by_kind.pop(target)
+        del self._mirrors[views]
+        self._sources.drop(views)
+
+    def _project(self, raw: bytes | msgspec.Raw) -> _Configuration:
+        document = decode(raw)
+        text = get_path(document, "data", self._reads.key)
+        meta = document["metadata"]
+        return _Configuration(
+            namespace=meta["namespace"],
+            name=meta["name"],
+            uid=meta["uid"],
+            resource_version=int(meta["resourceVersion"]),
+            text=text if isinstance(text, str) else None,
+        )

@@ -1,0 +1,1 @@
+"""Images pulled ahead: NodeImages and ImagePullJobs as other kinds see them."""

@@ -1,0 +1,174 @@
+"""A NodeImage as decisions see it: what its node is to pull, and how far it is.
+
+JSON of a NodeImage ──▶ project_node_image() ──▶ NodeImageView ──▶ kinds/nodeimage, kinds/imagepulljob
+two views of one ──▶ changed_tags() ──▶ which tags an event is about
+
+Pure.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.kube.values.image_references import ImageName
+from pykruise.pods.images.node_image_api import (
+    NODE_IMAGES,
+    ImageSpec,
+    NodeImageSpec,
+    NodeImageStatus,
+    TagSpec,
+    TagStatus,
+)
+
+__all__ = [
+    "EVERY_TAG",
+    "FAILED",
+    "NODE_IMAGES",
+    "PULLING",
+    "SUCCEEDED",
+    "WAITING",
+    "NodeImageView",
+    "changed_tags",
+    "instant_of",
+    "is_over",
+    "owner_uids",
+    "project_node_image",
+]
+
+WAITING: Final = "Waiting"
+PULLING: Final = "Pulling"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+
+EVERY_TAG: Final = ""
+"""In `changed_tags`: the change is about all tags of the image."""
+
+
+class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
+    """One NodeImage. It has the name of its node."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    """Empty: there is none yet."""
+    resource_version: int
+    generation: int = 0
+    labels: Mapping[str, str] = {}
+    is_deleting: bool = False
+    images: Mapping[str, ImageSpec] = {}
+    """By name without tag."""
+    statuses: Mapping[ImageName, TagStatus] = {}
+    stored_status: Document = {}
+    problem: str = ""
+    """`<path>: <what is wrong>` of one that cannot be read (its schema was bypassed)."""
+
+    def entry(self, image: ImageName) -> TagSpec | None:
+        """What is asked for of this image; None: nothing."""
+        spec = self.images.get(image.name)
+        if spec is None:
+            return None
+        return next((tag for tag in spec.tags if tag.tag == image.tag), None)
+
+    @property
+    def entries(self) -> Iterator[tuple[ImageName, TagSpec]]:
+        """Everything that is asked for."""
+        return ((ImageName(name, tag.tag), tag) for name, spec in self.images.items() for tag in spec.tags)
+
+
+def is_over(entry: TagSpec, status: TagStatus | None) -> bool:
+    """Whether the status says that this very entry has ended. One of another version says nothing of it."""
+    return status is not None and status.version == entry.version and bool(status.completion_time)
+
+
+def instant_of(text: str | None) -> Instant | None:
+    """A time of an object; None where there is none that can be read."""
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
+
+
+def owner_uids(view: NodeImageView) -> frozenset[str]:
+    """The uids of all that want something of the node."""
+    return frozenset(ref.uid for _, tag in view.entries for ref in tag.owner_references or () if ref.uid)
+
+
+def changed_tags(old: NodeImageView, new: NodeImageView) -> Iterator[tuple[str, str]]:
+    """Images (name, tag) whose entry or status differs; the tag EVERY_TAG when secrets or the sandbox do."""
+    for name in {**old.images, **new.images}:
+        before, after = old.images.get(name), new.images.get(name)
+        if before is None or after is None or _frame(before) != _frame(after):
+            yield name, EVERY_TAG
+            continue
+        for tag in _differing({one.tag: one for one in before.tags}, {one.tag: one for one in after.tags}):
+            yield name, tag
+    for image in _differing(old.statuses, new.statuses):
+        yield image.name, image.tag
+
+
+def _frame(image: ImageSpec) -> tuple[object, object]:
+    return image.pull_secrets or (), image.sandbox_config
+
+
+def _differing(old: Mapping[Any, Any], new: Mapping[Any, Any]) -> Iterator[Any]:
+    return (key for key in {**old, **new} if old.get(key) != new.get(key))
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = "0"
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _NodeImage(msgspec.Struct):
+    metadata: _Meta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_decode_object = msgspec.json.Decoder(_NodeImage).decode
+_decode_spec = msgspec.json.Decoder(NodeImageSpec | None).decode
+_decode_status = msgspec.json.Decoder(NodeImageStatus | None).decode
+
+
+def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
+    """The view of a NodeImage's JSON text. Raises msgspec.DecodeError for what is no object."""
+    found = _decode_object(raw)
+    meta = found.metadata
+    spec, wrong_spec = _read(found.spec, _decode_spec, NodeImageSpec, "spec")
+    status, wrong_status = _read(found.status, _decode_status, NodeImageStatus, "status")
+    return NodeImageView(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        generation=meta.generation,
+        labels=meta.labels or {},
+        is_deleting=meta.deletion_timestamp is not None,
+        images=(spec.images if spec else None) or {},
+        statuses={
+            ImageName(name, tag.tag): tag
+            for name, image in ((status.image_statuses if status else None) or {}).items()
+            for tag in image.tags
+        },
+        stored_status=_document(found.status),
+        problem=wrong_spec or wrong_status,
+    )
+
+
+def _read(raw: msgspec.Raw, decode_text: Any, kind: type[Any], path: str) -> tuple[Any, str]:
+    """Straight from the text, which is what nearly all are; else with nulls taken for absent."""
+    try:
+        return decode_text(raw), ""
+    except msgspec.ValidationError:
+        return read(_document(raw), kind, path=path)
+
+
+def _document(raw: msgspec.Raw) -> Document:
+    return decode(raw) if bytes(memoryview(raw)[:1]) == b"{" else {}

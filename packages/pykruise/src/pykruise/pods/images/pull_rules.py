@@ -1,0 +1,134 @@
+"""What jobs that pull images have in common at admission, and how their amounts are read.
+
+spec ──▶ with_pull_defaults() ──▶ the spec as stored        typed spec ──▶ pull_errors() ──▶ field errors
+spec.parallelism ──▶ parallelism_of() ──▶ nodes at once
+
+Pure. Rule: the original's, with every error at once.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules.field_errors import duplicate, forbidden, invalid, not_supported, required
+from pykruise.kube.values.image_references import parse_image
+from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.pods.images.api import PullSpec
+
+__all__ = [
+    "BACKOFF_LIMIT",
+    "COMPLETION_TYPES",
+    "TIMEOUT_S",
+    "image_errors",
+    "parallelism_of",
+    "pull_errors",
+    "with_pull_defaults",
+]
+
+TIMEOUT_S: Final = 600
+BACKOFF_LIMIT: Final = 3
+COMPLETION_TYPES: Final = ("Always", "Never")
+
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
+
+
+def with_pull_defaults(spec: Mapping[str, Any], *, pull_policy: bool) -> Document:
+    """The spec with defaults. `pull_policy`: whether imagePullPolicy has one, too."""
+    completion = dict(spec.get("completionPolicy") or {})
+    completion["type"] = completion.get("type") or "Always"
+    policy = {name: value for name, value in (spec.get("pullPolicy") or {}).items() if value is not None}
+    policy.setdefault("timeoutSeconds", TIMEOUT_S)
+    policy.setdefault("backoffLimit", BACKOFF_LIMIT)
+    found = {**spec, "completionPolicy": completion, "pullPolicy": policy}
+    if pull_policy:
+        found["imagePullPolicy"] = spec.get("imagePullPolicy") or "IfNotPresent"
+    return found
+
+
+def parallelism_of(value: int | str | None) -> int:
+    """Nodes that may pull at once; 1 by default. Raises ValueError for what is no whole number from 0."""
+    if value is None:
+        return 1
+    if isinstance(value, str):
+        if value.endswith("%"):
+            raise ValueError("must be a number: shares are not accepted")
+        if not _WHOLE.fullmatch(value) or abs(int(value)) > 2**31 - 1:
+            raise ValueError("must be a whole number")
+    if int(value) < 0:
+        raise ValueError("must not be negative")
+    return int(value)
+
+
+def image_errors(image: str, path: str) -> Iterator[Cause]:
+    """An image that can be pulled."""
+    if not image:
+        yield required(path)
+        return
+    try:
+        parse_image(image)
+    except ValueError as error:
+        yield invalid(path, image, str(error))
+
+
+def pull_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause]:
+    """All that is wrong with the spec, read from `given`, but for its images."""
+    yield from _selector_errors(spec, given)
+    try:
+        parallelism_of(spec.parallelism)
+    except ValueError as error:
+        yield invalid("spec.parallelism", spec.parallelism, str(error))
+    yield from _completion_errors(spec)
+
+
+def _selector_errors(spec: PullSpec, given: Mapping[str, Any]) -> Iterator[Cause]:
+    chosen = spec.selector
+    if chosen is not None:
+        path = "spec.selector"
+        has_labels = bool(chosen.match_labels or chosen.match_expressions)
+        if chosen.names and has_labels:
+            yield invalid(path, given.get("selector"), "names exclude matchLabels and matchExpressions")
+        yield from _label_errors(chosen.match_labels, chosen.match_expressions, path)
+        for number, name in _repeated(chosen.names or ()):
+            yield duplicate(f"{path}.names[{number}]", name)
+    pods = spec.pod_selector
+    if pods is not None:
+        if chosen is not None:
+            yield forbidden("spec.podSelector", "may not be set together with selector")
+        yield from _label_errors(pods.match_labels, pods.match_expressions, "spec.podSelector")
+
+
+def _label_errors(labels: Any, expressions: Any, path: str) -> Iterator[Cause]:
+    document = {"matchLabels": labels, "matchExpressions": msgspec.to_builtins(expressions)}
+    try:
+        selector_from(document)
+    except SelectorError as error:
+        yield invalid(path, {name: value for name, value in document.items() if value}, str(error))
+
+
+def _repeated(names: Sequence[str]) -> Iterator[tuple[int, str]]:
+    seen: set[str] = set()
+    for number, name in enumerate(names):
+        if name in seen:
+            yield number, name
+        seen.add(name)
+
+
+def _completion_errors(spec: PullSpec) -> Iterator[Cause]:
+    policy, path = spec.completion_policy, "spec.completionPolicy"
+    deadline_s, ttl_s = policy.active_deadline_seconds, policy.ttl_seconds_after_finished
+    if policy.type not in ("", *COMPLETION_TYPES):
+        yield not_supported(f"{path}.type", policy.type, COMPLETION_TYPES)
+    elif policy.type == "Never":
+        for name, value in (("activeDeadlineSeconds", deadline_s), ("ttlSecondsAfterFinished", ttl_s)):
+            if value is not None:
+                yield invalid(f"{path}.{name}", value, "can only be set with completion policy Always")
+    elif deadline_s is not None:
+        timeout_s = spec.pull_policy.timeout_seconds if spec.pull_policy else None
+        least = TIMEOUT_S if timeout_s is None else timeout_s
+        if deadline_s < least:
+            why = f"must not be less than pullPolicy.timeoutSeconds ({least})"
+            yield invalid(f"{path}.activeDeadlineSeconds", deadline_s, why)

@@ -1,0 +1,1 @@
+"""Rules that all kinds of jobs share."""

@@ -1,0 +1,335 @@
+"""The rule of all jobs that do one thing to many targets: what starts, what stops, and when the job is over.
+
+targets (nodes, pods, images, containers) + Policy + Run ──▶ fan_out(now=…) ──▶ Decision: start, stop, waiting, finish
+
+Pure. A kind says what state each of its targets is in and carries the decision out. The same targets in the same
+order give the same decision, and what has been decided is decided again until it is seen to be done: a job that
+has failed goes on stopping what still runs, so that a manager that was killed halfway leaves nothing behind.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.pods.reasons import Code
+from pykruise.pods.workload.amounts import limit_is_zero
+from pykruise.runtime.reasons import Reason
+
+__all__ = [
+    "HELD",
+    "Counts",
+    "Decision",
+    "Finish",
+    "Hold",
+    "OnFailure",
+    "Policy",
+    "Run",
+    "State",
+    "Target",
+    "fan_out",
+    "waiting_for",
+]
+
+
+class State(StrEnum):
+    """How far the job is with one target."""
+
+    PENDING = "pending"
+    """Nothing has been started, or what was has been taken away."""
+    ACTIVE = "active"
+    """It has been started and has not ended."""
+    FAILING = "failing"
+    """It counts as failed already, but has not ended and may go on for ever (a pod beyond its restart limit)."""
+    ENDING = "ending"
+    """It is being stopped. It is no longer active, but nothing else starts there before it has gone."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+_ENDED: Final = (State.SUCCEEDED, State.FAILED)
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to which the job does its work."""
+
+    name: str
+    """Different for all targets of a job."""
+    state: State = State.PENDING
+    is_wanted: bool = True
+    """False: the job is not for it (any more). What is active there is stopped; it is not waited for."""
+    failures: int = 0
+    """How often it has failed until now, the present failure included."""
+
+
+class OnFailure(StrEnum):
+    """What the first target that has failed means for the job."""
+
+    FAIL = "fail"
+    """The job has failed: the rest is stopped."""
+    CONTINUE = "continue"
+    """Nothing: the job completes when all have ended, in whatever way."""
+    PAUSE = "pause"
+    """Nothing more is started until a person says so; what is active goes on."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job's spec says of the whole. Times in seconds; None: no limit."""
+
+    parallelism: int | None = None
+    """How many targets may be active at once. 0: none is started."""
+    on_failure: OnFailure = OnFailure.CONTINUE
+    retries: int = 0
+    """How often a target that failed is started anew before it counts as failed."""
+    is_paused: bool = False
+    """Nothing is started, stopped or judged. The deadline's time runs on all the same."""
+    ends: bool = True
+    """False (completion policy Never): the job goes on for targets that come later. It has no deadline and no
+    time to live."""
+    completes_empty: bool = False
+    """Whether a job without a single wanted target is complete, or waits for one to come."""
+    completes_late: bool = False
+    """Whether a job whose targets have all ended is complete even when the deadline has passed."""
+    deadline_s: int | None = None
+    """Since the job's start. 0: it fails at once."""
+    ttl_s: int | None = None
+    """From the job's end until it is deleted."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What has become of the job so far, as its status says."""
+
+    started_at: Instant
+    """The present time for a job that has not started yet."""
+    finished_at: Instant | None = None
+    """None: it has not."""
+    has_failed: bool = False
+    """Of one that has finished: whether it failed."""
+
+
+class Hold(StrEnum):
+    """Why a target that is pending is not started."""
+
+    PAUSED = "paused"
+    PARALLELISM = "parallelism"
+    ZERO = "zero"
+    """No target may be active at all."""
+    ENDING = "ending"
+    """What was started there before has not gone yet."""
+    OVER = "over"
+    """The job is over."""
+
+
+class Finish(StrEnum):
+    """How a job ends."""
+
+    COMPLETE = "complete"
+    """All wanted targets have ended; some may have failed."""
+    FAILED_TARGET = "failed target"
+    DEADLINE = "deadline"
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether what is still active is stopped."""
+        return self is not Finish.COMPLETE
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Targets before the decision is carried out. Those that are not wanted count by their state, too."""
+
+    wanted: int = 0
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    """With those that are failing."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done now. Names are those of targets, in the order in which they were given."""
+
+    start: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    """Active ones that have to end, since they are not wanted or the job has failed."""
+    waiting: Mapping[str, Hold] = {}
+    """Pending or ending targets of the job that are not started now, with the reason."""
+    finish: Finish | None = None
+    """The job ends now, in this way."""
+    pause: bool = False
+    """A failed target pauses the job: it is to be stored that a person has to resume it."""
+    delete: bool = False
+    """The job's time to live is over."""
+    exceeds_parallelism: bool = False
+    """More are active than may be; none is stopped for that."""
+    requeue_after_s: float | None = None
+    """Seconds until time alone changes something; None: never."""
+    counts: Counts = Counts()
+
+
+def fan_out(targets: Iterable[Target], policy: Policy, run: Run, *, now: Instant) -> Decision:
+    """What to do with the targets now. They are started in the order in which they are given.
+
+    A job that has finished starts nothing and never ends in another way; it is deleted when its time to live is
+    over.
+    """
+    found = tuple(targets)
+    counts = _counts(found)
+    if run.finished_at is not None:
+        return _after_end(found, policy, run, run.finished_at, counts, now=now)
+    if policy.is_paused:
+        return Decision(waiting=_held(found, policy, Hold.PAUSED), counts=counts)
+    if policy.on_failure is OnFailure.PAUSE and _has_failure(found, policy):
+        return Decision(pause=True, waiting=_held(found, policy, Hold.PAUSED), counts=counts)
+    finish = _finish(found, policy, run, now=now)
+    if finish is not None:
+        return _at_end(found, policy, finish, counts)
+    return _on_the_way(found, policy, run, counts, now=now)
+
+
+def _counts(targets: Sequence[Target]) -> Counts:
+    states = [one.state for one in targets]
+    return Counts(
+        wanted=sum(one.is_wanted for one in targets),
+        active=states.count(State.ACTIVE),
+        succeeded=states.count(State.SUCCEEDED),
+        failed=states.count(State.FAILED) + states.count(State.FAILING),
+    )
+
+
+# Whether the job is over
+
+
+def _finish(targets: Sequence[Target], policy: Policy, run: Run, *, now: Instant) -> Finish | None:
+    if policy.on_failure is OnFailure.FAIL and _has_failure(targets, policy):
+        return Finish.FAILED_TARGET
+    if not policy.ends:
+        return None
+    is_late = policy.deadline_s is not None and now >= run.started_at + policy.deadline_s
+    is_complete = _is_complete(targets, policy)
+    if is_late and not (is_complete and policy.completes_late):
+        return Finish.DEADLINE
+    return Finish.COMPLETE if is_complete else None
+
+
+def _has_failure(targets: Sequence[Target], policy: Policy) -> bool:
+    return any(
+        one.state is State.FAILING or (one.state is State.FAILED and not _is_retried(one, policy))
+        for one in targets
+    )
+
+
+def _is_retried(target: Target, policy: Policy) -> bool:
+    return target.is_wanted and target.state is State.FAILED and 0 < target.failures <= policy.retries
+
+
+def _is_complete(targets: Sequence[Target], policy: Policy) -> bool:
+    wanted = [one for one in targets if one.is_wanted]
+    if not wanted:
+        return policy.completes_empty
+    return all(one.state in _ENDED and not _is_retried(one, policy) for one in wanted)
+
+
+# What is done
+
+
+def _after_end(
+    targets: Sequence[Target],
+    policy: Policy,
+    run: Run,
+    finished_at: Instant,
+    counts: Counts,
+    *,
+    now: Instant,
+) -> Decision:
+    stop = _to_stop(targets, all_active=run.has_failed)
+    if policy.ttl_s is None or not policy.ends:
+        return Decision(stop=stop, waiting=_held(targets, policy, Hold.OVER), counts=counts)
+    left = finished_at + policy.ttl_s - now
+    return Decision(
+        stop=stop,
+        waiting=_held(targets, policy, Hold.OVER),
+        delete=left <= 0,
+        requeue_after_s=left if left > 0 else None,
+        counts=counts,
+    )
+
+
+def _at_end(targets: Sequence[Target], policy: Policy, finish: Finish, counts: Counts) -> Decision:
+    return Decision(
+        finish=finish,
+        stop=_to_stop(targets, all_active=finish.is_failure),
+        waiting=_held(targets, policy, Hold.OVER),
+        requeue_after_s=policy.ttl_s if policy.ends else None,
+        counts=counts,
+    )
+
+
+def _on_the_way(
+    targets: Sequence[Target], policy: Policy, run: Run, counts: Counts, *, now: Instant
+) -> Decision:
+    pending = [one.name for one in targets if _can_start(one, policy)]
+    room = len(pending) if policy.parallelism is None else max(policy.parallelism - counts.active, 0)
+    is_zero = policy.parallelism is not None and policy.parallelism <= 0
+    held = _held(targets, policy, Hold.ZERO if is_zero else Hold.PARALLELISM)
+    for name in pending[:room]:
+        del held[name]
+    return Decision(
+        start=tuple(pending[:room]),
+        stop=_to_stop(targets, all_active=False),
+        waiting=held,
+        exceeds_parallelism=policy.parallelism is not None and counts.active > policy.parallelism,
+        requeue_after_s=_until_deadline(policy, run, now=now),
+        counts=counts,
+    )
+
+
+def _can_start(target: Target, policy: Policy) -> bool:
+    return target.is_wanted and (target.state is State.PENDING or _is_retried(target, policy))
+
+
+def _to_stop(targets: Sequence[Target], *, all_active: bool) -> tuple[str, ...]:
+    """What is active and not wanted, or all that is active. What is failing is left for people to look at, unless it is
+    not wanted."""
+    return tuple(
+        one.name
+        for one in targets
+        if (one.state is State.ACTIVE and (all_active or not one.is_wanted))
+        or (one.state is State.FAILING and not one.is_wanted)
+    )
+
+
+def _held(targets: Sequence[Target], policy: Policy, why: Hold) -> dict[str, Hold]:
+    """All that could be started but for this reason, and those where something still ends."""
+    return {
+        one.name: Hold.ENDING if one.state is State.ENDING else why
+        for one in targets
+        if _can_start(one, policy) or (one.is_wanted and one.state is State.ENDING)
+    }
+
+
+def _until_deadline(policy: Policy, run: Run, *, now: Instant) -> float | None:
+    if policy.deadline_s is None or not policy.ends:
+        return None
+    return run.started_at + policy.deadline_s - now
+
+
+HELD: Final = {
+    Hold.PAUSED: Reason(Code.PAUSED, "the job is paused", "set spec.paused to false"),
+    Hold.PARALLELISM: Reason(Code.PARALLELISM, "waits for its turn: parallelism is used up"),
+    Hold.ZERO: limit_is_zero("spec.parallelism", "nothing is started"),
+    Hold.ENDING: Reason(Code.DEPARTING, "its last pod is not gone yet"),
+    Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
+}
+"""What a target that is not started waits for."""
+
+
+def waiting_for(decision: Decision, *, nothing_fits: Reason, what: str) -> Reason | None:
+    """What the job waits for; None: nothing. `what`: things that run, in the plural and with `{}` for how many."""
+    if not decision.counts.wanted:
+        return nothing_fits
+    if decision.waiting:
+        return HELD[next(iter(decision.waiting.values()))]
+    if decision.counts.active:
+        return Reason(Code.PODS_ACTIVE, f"{what.format(decision.counts.active)} have not ended")
+    return None

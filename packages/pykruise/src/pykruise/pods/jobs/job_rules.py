@@ -1,0 +1,38 @@
+"""What kinds of jobs have in common at admission: names, and templates of pods that run to their end.
+
+metadata ──▶ job_name_errors() ──▶ field errors        template ──▶ with_pod_defaults() ──▶ the template as stored
+
+Pure.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules.field_errors import invalid
+from pykruise.pods.template import defaults as template_defaults
+
+__all__ = ["LONGEST_NAME", "job_name_errors", "with_pod_defaults"]
+
+LONGEST_NAME: Final = 63
+_NAME: Final = re.compile(r"[a-zA-Z0-9-]+", re.ASCII)
+
+
+def job_name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
+    """The name is the value of a label of what the job makes. Rule: the original's."""
+    name = str(metadata.get("name") or "")
+    if name and not _NAME.fullmatch(name):
+        yield invalid("metadata.name", name, "must consist of letters, digits and '-'")
+    if len(name) > LONGEST_NAME:
+        yield invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
+
+
+def with_pod_defaults(template: Mapping[str, Any], *, complete: bool) -> Document:
+    """A template of pods that run to their end: restart policy OnFailure and, with `complete`, all that Kubernetes
+    defaults."""
+    spec: Document = dict(template.get("spec") or {})
+    spec["restartPolicy"] = spec.get("restartPolicy") or "OnFailure"
+    found = {**template, "spec": spec}
+    return template_defaults.with_defaults(found) if complete else found

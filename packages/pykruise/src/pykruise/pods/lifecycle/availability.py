@@ -1,0 +1,62 @@
+"""When a pod counts as available, and when that will next change by time alone.
+
+PodView + minReadySeconds + now ──▶ is_available(), becomes_available_at()
+
+Pure; serves every kind.
+"""
+
+from collections.abc import Iterable
+
+from pykruise.kube.clock import Instant
+from pykruise.pods.mounts import CREATED_IN_S
+from pykruise.pods.view.pod_view import PodView
+
+__all__ = [
+    "becomes_available_at",
+    "is_available",
+    "is_ready_long_enough",
+    "next_available_at",
+    "next_late_at",
+]
+
+
+def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
+    """Serving (ready, lifecycle state absent or Normal), and ready for `min_ready_seconds` at least.
+
+    The very instant at which that time is over counts, so that a plan can name it.
+    """
+    return pod.is_serving and is_ready_long_enough(pod, min_ready_seconds=min_ready_seconds, now=now)
+
+
+def is_ready_long_enough(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
+    """Of a ready pod: whether it has been so for `min_ready_seconds` at least."""
+    if min_ready_seconds <= 0:
+        return True
+    return pod.ready_since is not None and pod.ready_since + min_ready_seconds <= now
+
+
+def becomes_available_at(pod: PodView, *, min_ready_seconds: int) -> Instant | None:
+    """When a serving pod is ready for long enough; None: not by time alone."""
+    if not pod.is_serving or pod.ready_since is None:
+        return None
+    return pod.ready_since + max(min_ready_seconds, 0)
+
+
+def next_late_at(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
+    """When the first of the pods whose containers are not created is late with that; None: none will be."""
+    times = (pod.creating.since + CREATED_IN_S for pod in pods if pod.creating is not None)
+    return min((one for one in times if one > now), default=None)
+
+
+def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant) -> Instant | None:
+    """The next instant at which one of the pods becomes available by time alone; None: there is none."""
+    if min_ready_seconds <= 0:
+        return None
+    # Without a call per pod: it runs over all of them in every plan.
+    latest = now - min_ready_seconds
+    since = [
+        pod.ready_since
+        for pod in pods
+        if pod.is_serving and pod.ready_since is not None and pod.ready_since > latest
+    ]
+    return min(since) + min_ready_seconds if since else None

@@ -1,0 +1,272 @@
+"""Who goes first: the order of deletion, and the order of updates (base, priority, scatter).
+
+PodViews with their ready-made ranks ──▶ deletion_order() ──▶ whose loss is least felt comes first
+                                     ──▶ update_order() ▶ by_priority() ▶ scatter()
+
+Pure; serves every kind. Every order is total (the name decides last) and every later step is stable, so the
+same pods always come out in the same order, however they went in.
+"""
+
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import log
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from pykruise.kube.values.selectors import Selector, SelectorError, selector_from
+from pykruise.pods.api import PriorityStrategy, WeightPriorityTerm
+from pykruise.pods.view.pod_view import PodView
+
+__all__ = [
+    "MOST_SCATTERED",
+    "MOST_WEIGHTS",
+    "Term",
+    "by_ordered_keys",
+    "by_priority",
+    "by_weight",
+    "deletion_order",
+    "first",
+    "scatter",
+    "spread_ranks",
+    "update_order",
+]
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+_INT64_MAX: Final = 2**63 - 1
+
+MOST_WEIGHTS: Final = 256
+"""Terms of a weightPriority: each is asked about each pod."""
+
+MOST_SCATTERED: Final = 256
+"""Terms by which pods are scattered, of those that change anything: each goes through all pods."""
+
+P = TypeVar("P")
+
+
+class Term(msgspec.Struct, frozen=True):
+    """A label by which pods are scattered."""
+
+    key: str
+    value: str
+
+
+# Deletion
+
+
+def deletion_order(
+    pods: Sequence[PodView],
+    *,
+    available: Callable[[PodView], bool],
+    topology_keys: Sequence[str] = (),
+    node_labels: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[PodView]:
+    """Victims first. `topology_keys` are those of the template's topologySpreadConstraints, if it has any.
+
+    First difference decides: no node; Pending, Unknown, Running; not available, then not Ready; lower cost;
+    higher spread rank; most recently ready; more restarts; newest.
+    """
+    spread = spread_ranks(pods, topology_keys=topology_keys, node_labels=node_labels or {})
+    return _sorted_by_rank(pods, spread, available=available)
+
+
+def spread_ranks(
+    pods: Sequence[PodView], *, topology_keys: Sequence[str], node_labels: Mapping[str, Mapping[str, str]]
+) -> dict[str, float]:
+    """Name of a pod → how much better the others are spread without it (0 when absent).
+
+    With constraints all topologies count, weighted by the logarithm of the number of their values; without,
+    pods that share a node rank above those that have one to themselves.
+    """
+    same_node = _same_node_ranks(pods)
+    if not topology_keys:
+        return same_node
+    ranks: defaultdict[str, float] = defaultdict(float)
+    known = {key for labels in node_labels.values() for key in labels}
+    for topology_key, times in Counter(topology_keys).items():
+        if topology_key not in known:
+            continue
+        groups: defaultdict[str, list[PodView]] = defaultdict(list)
+        for pod in pods:
+            value = node_labels.get(pod.node_name, {}).get(topology_key)
+            if value is not None:
+                groups[value].append(pod)
+        weight = times * log(len(groups) + 2)
+        inner: Mapping[str, float] = {} if topology_key == HOSTNAME else same_node
+        for group in groups.values():
+            for position, pod in enumerate(_sorted_by_rank(group, inner)):
+                ranks[pod.name] += (len(group) - position) * weight
+    return ranks
+
+
+def _same_node_ranks(pods: Sequence[PodView]) -> dict[str, float]:
+    nodes: defaultdict[str, list[PodView]] = defaultdict(list)
+    for pod in _sorted_by_rank(pods, {}):
+        if pod.node_name:
+            nodes[pod.node_name].append(pod)
+    return {
+        pod.name: float(len(group) - 1 - position)
+        for group in nodes.values()
+        if len(group) > 1
+        for position, pod in enumerate(group)
+    }
+
+
+def _sorted_by_rank(
+    pods: Sequence[PodView],
+    spread: Mapping[str, float],
+    *,
+    available: Callable[[PodView], bool] = lambda _: True,
+) -> list[PodView]:
+    """Keys come from one comprehension without calls of its own: a large set that shrinks sorts all its pods."""
+    spread_of = spread.get
+    sort_keys: list[tuple[Any, ...]] = [
+        (
+            rank[0],
+            rank[1],
+            available(pod),
+            rank[2],
+            pod.deletion_cost,
+            -spread_of(pod.name, 0.0),
+            rank[3],
+            rank[4],
+            rank[5],
+            rank[7],
+            rank[8],
+            rank[9],
+        )
+        for pod in pods
+        for rank in (pod.rank,)
+    ]
+    return [pods[index] for index in sorted(range(len(pods)), key=sort_keys.__getitem__)]
+
+
+# Updates
+
+
+def update_order(pods: Iterable[PodView]) -> list[PodView]:
+    """The base order: pods whose loss is least felt first, whatever their cost and spread."""
+    return sorted(pods, key=lambda pod: pod.rank)
+
+
+def by_priority(
+    pods: Sequence[PodView], strategy: PriorityStrategy | None, *, is_strict: bool = False
+) -> Sequence[PodView]:
+    """Stable: by the weights of a priorityStrategy, or else by its labels.
+
+    A selector that cannot be read (admission was bypassed) matches nothing; `is_strict`: raises SelectorError for it.
+    """
+    if strategy is None:
+        return pods
+    if strategy.weight_priority:
+        return by_weight(pods, list(_weights(strategy.weight_priority, is_strict=is_strict)))
+    return by_ordered_keys(pods, [term.ordered_key for term in strategy.order_priority or ()])
+
+
+def _weights(terms: Iterable[WeightPriorityTerm], *, is_strict: bool) -> Iterator[tuple[Selector, int]]:
+    for term in terms:
+        try:
+            yield selector_from(msgspec.to_builtins(term.match_selector)), term.weight
+        except SelectorError:
+            if is_strict:
+                raise
+
+
+def by_weight(pods: Sequence[PodView], terms: Sequence[tuple[Selector, int]]) -> list[PodView]:
+    """Stable: the larger the sum of the weights of all selectors that match, the earlier.
+
+    Of the terms the first MOST_WEIGHTS count; admission lets no object have more that did not have them before.
+    """
+    used = terms[:MOST_WEIGHTS]
+    return sorted(
+        pods, key=lambda pod: -sum(weight for selector, weight in used if selector.matches(pod.labels))
+    )
+
+
+def by_ordered_keys(pods: Sequence[PodView], ordered_keys: Sequence[str]) -> list[PodView]:
+    """Stable: pods without any of the labels first, then by the first label they have, higher number first.
+
+    The number is what the label's value ends with: `sts-10` is 10; none, or beyond 63 bits, is 0.
+    """
+    levels: dict[str, int] = {}
+    for level, key in enumerate(ordered_keys):
+        levels.setdefault(key, level)
+    return sorted(pods, key=lambda pod: _level(pod, levels))
+
+
+def _level(pod: PodView, levels: Mapping[str, int]) -> tuple[int, int]:
+    level, key = min(((levels[key], key) for key in pod.labels if key in levels), default=(-1, ""))
+    return level, -_trailing_number(pod.labels.get(key, ""))
+
+
+def _trailing_number(text: str) -> int:
+    digits = text[len(text.rstrip("0123456789")) :].lstrip("0")
+    number = int(digits or "0")
+    return number if number <= _INT64_MAX else 0
+
+
+def first(pods: Sequence[P], chosen: Callable[[P], bool]) -> list[P]:
+    """Stable: the chosen ones before the others."""
+    ahead = [pod for pod in pods if chosen(pod)]
+    return [*ahead, *(pod for pod in pods if not chosen(pod))] if ahead else list(pods)
+
+
+def scatter(
+    candidates: Sequence[PodView], everyone: Sequence[PodView], terms: Sequence[Term]
+) -> list[PodView]:
+    """Spread candidates that carry a label evenly over the rollout; `everyone` are all active pods.
+
+    Several terms are applied one after another, those that match most candidates first; the first MOST_SCATTERED
+    of those by which anything can be scattered.
+    """
+    if not terms or len(candidates) <= 1:
+        return list(candidates)
+    carried = Counter(label for pod in candidates for label in pod.labels.items())
+    listed = Counter(terms)
+    matches = {term: carried[term.key, term.value] for term in listed}
+    used = [term for term in listed if 1 < matches[term] < len(candidates) - 1]
+    used.sort(key=lambda term: -matches[term] * listed[term])
+    ordered = list(candidates)
+    for term in used[:MOST_SCATTERED]:
+        ordered = _scatter_one(ordered, everyone, term)
+    return ordered
+
+
+def _has(pod: PodView, term: Term) -> bool:
+    return pod.labels.get(term.key) == term.value
+
+
+def _scatter_one(candidates: Sequence[PodView], everyone: Sequence[PodView], term: Term) -> list[PodView]:
+    """At least two candidates have the label, and at least two have not."""
+    matched = [pod for pod in candidates if _has(pod, term)]
+    others = [pod for pod in candidates if not _has(pod, term)]
+    last = matched.pop()
+    all_matched = sum(_has(pod, term) for pod in everyone)
+    all_others = len(everyone) - all_matched
+    all_matched -= 1
+    rest = 0
+    if _float32(all_others / all_matched) >= _float32(len(others) / len(matched)):
+        size, other_size = _group(len(matched), len(others))
+        groups = min(len(matched), len(others))
+    else:
+        size, other_size = _group(all_matched, all_others)
+        groups = min(len(matched) // size, len(others) // other_size)
+        rest = len(others) - groups * other_size
+    result, others = others[:rest], others[rest:]
+    for number in range(groups):
+        result += matched[number * size : (number + 1) * size]
+        result += others[number * other_size : (number + 1) * other_size]
+    return [*result, *matched[groups * size :], *others[groups * other_size :], last]
+
+
+def _group(first_count: int, second_count: int) -> tuple[int, int]:
+    """How many of each make one group, half rounded away from zero."""
+    smaller = min(first_count, second_count)
+    return (2 * first_count + smaller) // (2 * smaller), (2 * second_count + smaller) // (2 * smaller)
+
+
+def _float32(value: float) -> float:
+    """Rounded to single precision, in which the original compares the ratios."""
+    (rounded,) = struct.unpack("f", struct.pack("f", value))
+    return float(rounded)

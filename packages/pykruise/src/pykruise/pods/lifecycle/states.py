@@ -1,0 +1,213 @@
+"""Lifecycle states of a pod, and the hooks by which others take part in its turns.
+
+pod + hooks of its owner ──▶ next_state() ──▶ the state it should be in now, or None: it waits
+hook + pod               ──▶ is_hooked(), is_all_hooked()
+state                    ──▶ state_metadata() ──▶ labels and annotations of the patch that sets it
+
+Pure; the table serves every kind that has `spec.lifecycle`. The state is published in a label; another controller
+(a registry, a load balancer) sees it, does its part, and sets or removes the hook's labels and finalizers.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document
+from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.runtime.reasons import Reason
+
+__all__ = [
+    "UPDATE_UNDER_WAY",
+    "WAITS_FOR_A_NODE",
+    "Lifecycle",
+    "LifecycleHook",
+    "LifecycleState",
+    "is_all_hooked",
+    "is_hooked",
+    "next_state",
+    "pre_delete_wait",
+    "state_metadata",
+    "update_wait",
+    "why_waiting",
+]
+
+WAITS_FOR_A_NODE: Final = Reason(Code.SCHEDULING, "waits for a node")
+
+
+class LifecycleState(StrEnum):
+    """Values of the state label. A pod without the label counts as Normal."""
+
+    PREPARING_NORMAL = "PreparingNormal"
+    """Created; waits for the preNormal hook or for a node."""
+    NORMAL = "Normal"
+    """In service."""
+    PREPARING_UPDATE = "PreparingUpdate"
+    """Chosen for an update in place; waits until the hook lets go."""
+    UPDATING = "Updating"
+    """The update runs."""
+    UPDATED = "Updated"
+    """The update is done; waits until the hook is set again."""
+    PREPARING_DELETE = "PreparingDelete"
+    """Chosen for deletion; waits until the hook lets go."""
+
+
+class LifecycleHook(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Labels and finalizers by which another controller holds a pod back."""
+
+    finalizers_handler: list[str] | None = None
+    """Finalizers that hold the pod while it has any of them."""
+    labels_handler: dict[str, str] | None = None
+    """Labels (key and value) that hold the pod while it has any of them."""
+    mark_pod_not_ready: bool = False
+    """Whether a pod that is held is taken out of service first. Without effect on preNormal."""
+
+    @property
+    def has_handlers(self) -> bool:
+        """Whether there is anything to wait for."""
+        return bool(self.finalizers_handler or self.labels_handler)
+
+
+class Lifecycle(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Hooks at the turns of a pod's life, by which another controller takes part in them."""
+
+    in_place_update: LifecycleHook | None = None
+    """Holds a pod before it is updated in place, and after that until the hook is on it again."""
+    pre_delete: LifecycleHook | None = None
+    """Holds a pod before it is deleted."""
+    pre_normal: LifecycleHook | None = None
+    """Holds a new pod back from counting as in service until the hook is on it."""
+
+    @property
+    def marks_not_ready(self) -> bool:
+        """Whether waiting for a deletion or an update takes the pod out of service."""
+        hooks = (self.pre_delete, self.in_place_update)
+        return any(hook is not None and hook.mark_pod_not_ready for hook in hooks)
+
+
+def is_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
+    """Whether at least one label (key and value) or finalizer of the hook is on the pod."""
+    if hook is None:
+        return False
+    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
+    return any(name in pod.finalizers for name in finalizers) or any(
+        pod.labels.get(key) == value for key, value in labels.items()
+    )
+
+
+def is_all_hooked(hook: LifecycleHook | None, pod: PodView) -> bool:
+    """Whether every label and finalizer of the hook is on the pod; False without a hook."""
+    if hook is None:
+        return False
+    labels, finalizers = hook.labels_handler or {}, hook.finalizers_handler or ()
+    return all(name in pod.finalizers for name in finalizers) and all(
+        pod.labels.get(key) == value for key, value in labels.items()
+    )
+
+
+def next_state(
+    pod: PodView, lifecycle: Lifecycle | None, *, is_updated: bool, is_update_complete: bool
+) -> LifecycleState | None:
+    """The state that a pod moves to by itself now; None: it stays as it is.
+
+    `is_updated`: the pod is of the update revision. `is_update_complete`: nothing of an update in place is
+    still open. Turns that a plan chooses (start an update, delete) are not part of this.
+    """
+    match pod.state:
+        case LifecycleState.PREPARING_NORMAL:
+            return LifecycleState.NORMAL if _may_become_normal(pod, lifecycle) else None
+        case LifecycleState.PREPARING_UPDATE if is_updated:  # rolled back before the hook let go
+            return _after_update(pod, lifecycle)
+        case LifecycleState.UPDATING if is_update_complete:
+            return _after_update(pod, lifecycle)
+        case LifecycleState.UPDATED:
+            hook = lifecycle.in_place_update if lifecycle else None
+            return LifecycleState.NORMAL if hook is None or is_all_hooked(hook, pod) else None
+    return None
+
+
+def _may_become_normal(pod: PodView, lifecycle: Lifecycle | None) -> bool:
+    hook = lifecycle.pre_normal if lifecycle else None
+    if hook is None or not hook.has_handlers:
+        # Labels written to a pod without a node can race the scheduler.
+        return bool(pod.node_name)
+    return is_all_hooked(hook, pod)
+
+
+def _after_update(pod: PodView, lifecycle: Lifecycle | None) -> LifecycleState:
+    if lifecycle is not None and not is_all_hooked(lifecycle.in_place_update, pod):
+        return LifecycleState.UPDATED
+    return LifecycleState.NORMAL
+
+
+def pre_delete_wait(hook: LifecycleHook | None, pod: PodView) -> Reason:
+    """That the preDelete hook holds the pod, and by what."""
+    message = f"waits until the preDelete hook is taken off the pod{_held_by(hook, pod)}"
+    return Reason(Code.PRE_DELETE_HOOK, message)
+
+
+def update_wait(hook: LifecycleHook | None, pod: PodView) -> Reason:
+    """The same of the inPlaceUpdate hook."""
+    message = f"waits until the inPlaceUpdate hook is taken off the pod{_held_by(hook, pod)}"
+    return Reason(Code.IN_PLACE_UPDATE_HOOK, message)
+
+
+def _held_by(hook: LifecycleHook | None, pod: PodView) -> str:
+    """`: label hook=on, finalizer example.com/x`, of what is on the pod."""
+    if hook is None:
+        return ""
+    labels = [
+        f"label {key}={value}"
+        for key, value in (hook.labels_handler or {}).items()
+        if pod.labels.get(key) == value
+    ]
+    found = labels + [f"finalizer {name}" for name in hook.finalizers_handler or () if name in pod.finalizers]
+    return f": {', '.join(found)}" if found else ""
+
+
+UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its update in place is under way")
+
+
+def why_waiting(pod: PodView, lifecycle: Lifecycle | None) -> Reason | None:
+    """Why a pod that is not Normal stays as it is; None: nothing holds it."""
+    match pod.state:
+        case LifecycleState.PREPARING_NORMAL:
+            hook = lifecycle.pre_normal if lifecycle else None
+            if hook is not None and hook.has_handlers:
+                message = f"waits for the preNormal hook: {_missing(hook, pod)}"
+                return Reason(Code.PRE_NORMAL_HOOK, message)
+            return WAITS_FOR_A_NODE
+        case LifecycleState.PREPARING_UPDATE:
+            return update_wait(lifecycle.in_place_update if lifecycle else None, pod)
+        case LifecycleState.UPDATING:
+            return UPDATE_UNDER_WAY
+        case LifecycleState.UPDATED:
+            hook = lifecycle.in_place_update if lifecycle else None
+            if hook is None:
+                return None
+            message = f"waits for the inPlaceUpdate hook: {_missing(hook, pod)}"
+            return Reason(Code.IN_PLACE_UPDATE_HOOK, message, "the hook's owner puts it on the pod again")
+        case LifecycleState.PREPARING_DELETE:
+            return pre_delete_wait(lifecycle.pre_delete if lifecycle else None, pod)
+    return None
+
+
+def _missing(hook: LifecycleHook, pod: PodView) -> str:
+    labels = [
+        f"label {key}={value}"
+        for key, value in (hook.labels_handler or {}).items()
+        if pod.labels.get(key) != value
+    ]
+    finalizers = [f"finalizer {name}" for name in hook.finalizers_handler or () if name not in pod.finalizers]
+    return ", ".join(labels + finalizers)
+
+
+def state_metadata(state: LifecycleState, *, now: Instant) -> Document:
+    """`labels` and `annotations` that put a pod into a state."""
+    return {
+        "labels": {keys.STATE_LABEL: str(state)},
+        "annotations": {keys.STATE_TIME_ANNOTATION: format_time(now)},
+    }

@@ -1,0 +1,1 @@
+"""PodProbeMarkers and NodePodProbes as other kinds see them."""

@@ -1,0 +1,143 @@
+"""PodProbeMarkers and NodePodProbes as decisions see them.
+
+JSON of a PodProbeMarker ──▶ marker_projector()    ──▶ MarkerView
+JSON of a NodePodProbe   ──▶ project_node_probes() ──▶ NodeProbesView ──▶ kinds/podprobemarker, kinds/nodepodprobe
+
+Pure. A probe of a marker is named `<marker>#<probe>` on its node.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.kube.values.selectors import Selector
+from pykruise.pods.probes.api import (
+    NODE_POD_PROBES,
+    POD_PROBE_MARKERS,
+    NodePodProbeSpec,
+    NodePodProbeStatus,
+    PodProbe,
+    PodProbeMarkerSpec,
+    PodProbeStatus,
+)
+from pykruise.pods.workload.views import Projector, WorkloadView, selector_of, spec_reader, workload_fields
+
+__all__ = [
+    "FAILED",
+    "NODE_POD_PROBES",
+    "POD_PROBE_MARKERS",
+    "RESERVED_TYPES",
+    "SUCCEEDED",
+    "UNKNOWN",
+    "MarkerView",
+    "NodeProbesView",
+    "marker_keys",
+    "marker_projector",
+    "name_of_probe",
+    "project_node_probes",
+    "read_marker_spec",
+    "split_name",
+]
+
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+UNKNOWN: Final = "Unknown"
+
+RESERVED_TYPES: Final = (
+    "PodScheduled",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "KruisePodReady",
+    "InPlaceUpdateReady",
+)
+"""Conditions of pods that belong to others."""
+
+
+class MarkerView(WorkloadView, frozen=True, kw_only=True):
+    """One PodProbeMarker."""
+
+    spec: PodProbeMarkerSpec | None
+    """None: it cannot be read; `problem` says why."""
+    selector: Selector | None = None
+    """None: it selects nothing."""
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether it is about pods with these labels."""
+        return self.selector is not None and self.selector.matches(labels)
+
+
+class NodeProbesView(msgspec.Struct, frozen=True, kw_only=True):
+    """One NodePodProbe. It has the name of its node."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    """Empty: there is none yet."""
+    resource_version: int
+    generation: int = 0
+    is_deleting: bool = False
+    pods: Sequence[PodProbe] = ()
+    """What is to be checked, by pod."""
+    statuses: Sequence[PodProbeStatus] = ()
+    """What its agent has found, by pod."""
+    problem: str = ""
+    """`<path>: <what is wrong>` of one that cannot be read (its schema was bypassed)."""
+
+
+read_marker_spec: Final = spec_reader(PodProbeMarkerSpec)
+
+
+def _derived(spec: PodProbeMarkerSpec, _: Document) -> dict[str, Selector | None]:
+    selector = selector_of(spec.selector)
+    return {"selector": None if selector is None or selector.is_empty else selector}
+
+
+def marker_projector() -> Projector[MarkerView]:
+    """Makes views of PodProbeMarkers."""
+    return Projector(MarkerView, read_spec=read_marker_spec, derived=_derived)
+
+
+def project_node_probes(raw: bytes | msgspec.Raw) -> NodeProbesView:
+    """The view of a NodePodProbe's JSON text. Raises ValueError for what is no object."""
+    document = decode(raw)
+    fields: Document = workload_fields(document)
+    spec, wrong_spec = read(document.get("spec") or {}, NodePodProbeSpec, path="spec")
+    status, wrong_status = read(document.get("status") or {}, NodePodProbeStatus, path="status")
+    return NodeProbesView(
+        name=fields["name"],
+        uid=fields["uid"],
+        resource_version=fields["resource_version"],
+        generation=fields["generation"],
+        is_deleting=fields["is_deleting"],
+        pods=(spec.pod_probes if spec else None) or (),
+        statuses=(status.pod_probe_statuses if status else None) or (),
+        problem=wrong_spec or wrong_status,
+    )
+
+
+def name_of_probe(marker: str, probe: str) -> str:
+    """How a marker's probe is called on nodes."""
+    return f"{marker}#{probe}"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Marker and probe of such a name; both empty where it is none. A probe that is stored without a name has one too:
+    were it not known again as the marker's, it would be added in each turn."""
+    marker, mark, probe = name.partition("#")
+    return (marker, probe) if marker and mark else ("", "")
+
+
+def marker_keys(view: NodeProbesView) -> frozenset[Key]:
+    """The markers whose probes are checked on the node, or of which there are results."""
+    asked = {Key(pod.namespace, split_name(probe.name)[0]) for pod in view.pods for probe in pod.probes or ()}
+    found = {
+        Key(pod.namespace, split_name(state.name)[0])
+        for pod in view.statuses
+        for state in pod.probe_states or ()
+    }
+    return frozenset(key for key in asked | found if key.name)

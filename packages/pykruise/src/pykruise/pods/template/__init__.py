@@ -1,0 +1,1 @@
+"""Pod templates: defaults, validation, placement."""

@@ -1,0 +1,225 @@
+"""Defaults of pod templates, as OpenKruise's workloads write them into new or changed templates.
+
+template ──▶ with_defaults() ──▶ the template with every default spelled out
+
+Pure: the template that comes in is not changed. It must never run on a template that did not change: a
+default that a later version adds would look like a new revision and roll every pod.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.values.quantities import Quantity, round_up_to_milli
+from pykruise.pods.settings import OnGate
+
+__all__ = [
+    "DefaultingSettings",
+    "WorkloadDefaulting",
+    "pull_policy_of_image",
+    "with_claim_defaults",
+    "with_container_defaults",
+    "with_defaults",
+    "with_volume_defaults",
+]
+
+
+class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that change defaults."""
+
+    template_no_defaults: Annotated[bool, OnGate("TemplateNoDefaults")] = False
+    """Templates are stored as they are given."""
+
+
+class WorkloadDefaulting(DefaultingSettings, frozen=True, kw_only=True):
+    """... of kinds whose pods serve."""
+
+    host_network_ports: Annotated[bool, OnGate("DefaultHostNetworkHostPortsInPodTemplates")] = False
+    """hostPort is filled in for templates with hostNetwork."""
+
+
+FILE_MODE = 0o644
+TOKEN_SECONDS = 3600
+
+_POD: Mapping[str, Any] = {
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "schedulerName": "default-scheduler",
+    "securityContext": {},
+    "terminationGracePeriodSeconds": 30,
+}
+_PROBE: Mapping[str, Any] = {
+    "failureThreshold": 3,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "timeoutSeconds": 1,
+}
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+
+
+def pull_policy_of_image(image: str) -> str:
+    """Kubernetes' rule: Always for the tag `latest`, also beside a digest, and for neither tag nor digest; else
+    IfNotPresent."""
+    name, _, digest = image.rpartition("/")[2].partition("@")
+    tag = name.partition(":")[2] or ("" if digest else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
+
+
+def with_defaults(
+    template: Mapping[str, Any],
+    *,
+    pull_policy: Callable[[str], str] = lambda image: "Always",
+    host_ports: bool = False,
+) -> Document:
+    """The template with its defaults. `pull_policy`: image of a regular container → its imagePullPolicy.
+
+    `host_ports`: ports of pods in the host's network get the same port there.
+    """
+    found: Document = dict(template)
+    spec: Document = {**_POD, **_present(template.get("spec") or {})}
+    on_host = host_ports and spec.get("hostNetwork") is True
+    for field, policy in (("containers", pull_policy), ("initContainers", pull_policy_of_image)):
+        if spec.get(field):
+            spec[field] = [_container(one, pull_policy=policy, on_host=on_host) for one in spec[field]]
+    if spec.get("ephemeralContainers"):
+        spec["ephemeralContainers"] = [_contents(one, on_host=False) for one in spec["ephemeralContainers"]]
+    if spec.get("volumes"):
+        spec["volumes"] = [_volume(one) for one in spec["volumes"]]
+    found["spec"] = spec
+    return found
+
+
+def with_container_defaults(container: Mapping[str, Any], *, probes: Sequence[str] = _PROBES) -> Document:
+    """A container that stands alone with its defaults; of its probes only these get theirs."""
+    return _container(container, pull_policy=pull_policy_of_image, on_host=False, probes=probes)
+
+
+def with_volume_defaults(volume: Mapping[str, Any]) -> Document:
+    """A volume with its defaults; one without a source is an emptyDir."""
+    return _volume(volume)
+
+
+def with_claim_defaults(claim: Mapping[str, Any]) -> Document:
+    """A volumeClaimTemplate with its defaults."""
+    found: Document = dict(claim)
+    found["status"] = {"phase": "Pending", **(found.get("status") or {})}
+    if spec := found.get("spec"):
+        found["spec"] = {**spec, **_resources(spec)}
+    return found
+
+
+def _present(values: Mapping[str, Any]) -> Document:
+    return {field: value for field, value in values.items() if value is not None and value != ""}
+
+
+def _container(
+    container: Mapping[str, Any],
+    *,
+    pull_policy: Callable[[str], str],
+    on_host: bool,
+    probes: Sequence[str] = _PROBES,
+) -> Document:
+    defaults = {
+        "imagePullPolicy": pull_policy(container.get("image") or ""),
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    }
+    return {**defaults, **_contents(_present(container), on_host=on_host, probes=probes)}
+
+
+def _contents(container: Mapping[str, Any], *, on_host: bool, probes: Sequence[str] = _PROBES) -> Document:
+    """What ephemeral containers get too."""
+    found: Document = {**container, **_resources(container)}
+    if found.get("ports"):
+        found["ports"] = [_port(port, on_host=on_host) for port in found["ports"]]
+    if found.get("env"):
+        found["env"] = [_env(entry) for entry in found["env"]]
+    for field in probes:
+        if found.get(field) is not None:
+            found[field] = {**_PROBE, **_handler(found[field])}
+    if found.get("lifecycle"):
+        found["lifecycle"] = {
+            turn: _handler(handler) if isinstance(handler, Mapping) else handler  # stopSignal is a string
+            for turn, handler in found["lifecycle"].items()
+        }
+    return found
+
+
+def _port(port: Mapping[str, Any], *, on_host: bool) -> Document:
+    found: Document = {"protocol": "TCP", **_present(port)}
+    if on_host and not found.get("hostPort"):
+        found["hostPort"] = found.get("containerPort")
+    return found
+
+
+def _env(entry: Mapping[str, Any]) -> Document:
+    source = entry.get("valueFrom")
+    return {**entry, "valueFrom": _field_source(source)} if source else dict(entry)
+
+
+def _field_source(source: Mapping[str, Any]) -> Document:
+    reference = source.get("fieldRef")
+    if not reference:
+        return dict(source)
+    return {**source, "fieldRef": {"apiVersion": "v1", **_present(reference)}}
+
+
+def _handler(handler: Mapping[str, Any]) -> Document:
+    request = handler.get("httpGet")
+    if not request:
+        return dict(handler)
+    return {**handler, "httpGet": {"path": "/", "scheme": "HTTP", **_present(request)}}
+
+
+def _resources(holder: Mapping[str, Any]) -> Document:
+    """`resources` with amounts finer than 1m rounded up; empty when nothing changes."""
+    resources = holder.get("resources")
+    if not resources:
+        return {}
+    rounded = {
+        field: {name: _rounded(amount) for name, amount in amounts.items()} if amounts else amounts
+        for field, amounts in resources.items()
+        if field in ("limits", "requests")
+    }
+    return {"resources": {**resources, **rounded}}
+
+
+def _rounded(amount: Any) -> Any:
+    try:
+        return round_up_to_milli(amount) if Quantity.parse(amount).nano % 10**6 else amount
+    except ValueError:
+        return amount  # validation says what is wrong with it
+
+
+def _volume(volume: Mapping[str, Any]) -> Document:
+    found = _present(volume)
+    if not any(field != "name" for field in found):
+        return {**found, "emptyDir": {}}
+    if (path := found.get("hostPath")) is not None:
+        found["hostPath"] = {"type": "", **path}
+    for field in ("secret", "configMap", "downwardAPI", "projected"):
+        if found.get(field) is not None:
+            found[field] = {"defaultMode": FILE_MODE, **found[field]}
+    if found.get("downwardAPI"):
+        found["downwardAPI"] = _items(found["downwardAPI"])
+    if found.get("projected"):
+        sources = [_projection(source) for source in found["projected"].get("sources") or ()]
+        found["projected"] = {**found["projected"], "sources": sources}
+    return found
+
+
+def _projection(source: Mapping[str, Any]) -> Document:
+    found: Document = dict(source)
+    if token := found.get("serviceAccountToken"):
+        found["serviceAccountToken"] = {"expirationSeconds": TOKEN_SECONDS, **token}
+    if found.get("downwardAPI"):
+        found["downwardAPI"] = _items(found["downwardAPI"])
+    return found
+
+
+def _items(holder: Mapping[str, Any]) -> Document:
+    if not holder.get("items"):
+        return dict(holder)
+    return {**holder, "items": [_field_source(item) for item in holder["items"]]}

@@ -1,0 +1,76 @@
+"""The metadata that a pod template gives to its pods: all but what says something about a single pod.
+
+template ──▶ pod_metadata(), pod_labels()       ──▶ what builders of pods, selectors and updates in place read
+         ──▶ single_pod_errors()                ──▶ field errors
+patch    ──▶ without_single_pod_keys()          ──▶ what is merged into pods and templates
+         ──▶ patch_key_errors()                 ──▶ field errors
+
+Pure; serves every kind that owns pods. A label such as `apps.kruise.io/specified-delete` is a request about one pod.
+From a template each new pod would get it, and its owner would delete and create pods without end. Admission refuses
+such keys; a template that is stored with them is read without them. OpenKruise accepts and copies them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules.field_errors import forbidden
+from pykruise.pods.view.keys import SINGLE_POD_ANNOTATIONS, SINGLE_POD_LABELS
+
+__all__ = [
+    "SINGLE_POD_KEYS",
+    "patch_key_errors",
+    "pod_labels",
+    "pod_metadata",
+    "single_pod_errors",
+    "without_single_pod_keys",
+]
+
+SINGLE_POD_KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "labels": SINGLE_POD_LABELS,
+    "annotations": SINGLE_POD_ANNOTATIONS,
+}
+"""By field of the metadata: the keys that say something about one pod."""
+
+
+def pod_metadata(template: Mapping[str, Any]) -> Document:
+    """The template's metadata as its pods get it."""
+    metadata: Mapping[str, Any] = template.get("metadata") or {}
+    return {**metadata, **{field: _kept(metadata, field) for field in SINGLE_POD_KEYS if metadata.get(field)}}
+
+
+def pod_labels(template: Mapping[str, Any]) -> dict[str, str]:
+    """The labels that pods get from the template."""
+    return _kept(template.get("metadata") or {}, "labels")
+
+
+def without_single_pod_keys(patch: Any) -> Any:
+    """A patch of a pod or of a template that leaves such keys as they are; what is no patch is returned as it is."""
+    if not isinstance(patch, Mapping) or not isinstance(patch.get("metadata"), Mapping):
+        return patch
+    return {**patch, "metadata": pod_metadata(patch)}
+
+
+def single_pod_errors(metadata: Any, path: str) -> Iterator[Cause]:
+    """An error for each key of a template's metadata, at `path`, that says something about one pod."""
+    for field, keys in SINGLE_POD_KEYS.items():
+        entries = metadata.get(field) if isinstance(metadata, Mapping) else None
+        for key in sorted(keys.intersection(entries if isinstance(entries, Mapping) else ())):
+            yield forbidden(
+                f"{path}.{field}", f"{key} is about a single pod, and a template is for all of them"
+            )
+
+
+def patch_key_errors(patch: Any, path: str) -> Iterator[Cause]:
+    """The same for a patch, at `path`, of pods or of a template."""
+    if isinstance(patch, Mapping):
+        yield from single_pod_errors(patch.get("metadata"), f"{path}.metadata")
+
+
+def _kept(metadata: Mapping[str, Any], field: str) -> dict[str, str]:
+    entries: Any = metadata.get(field) or {}
+    keys = SINGLE_POD_KEYS[field]
+    if not isinstance(entries, Mapping):
+        return entries  # type: ignore[no-any-return]  # its readers say what is wrong with it
+    return {key: value for key, value in entries.items() if key not in keys}

@@ -1,0 +1,78 @@
+"""What a subset adds to pods: required nodes and a patch. One rule for all kinds that have subsets.
+
+pod or pod template + patch ──▶ with_patch() ──▶ the same with the patch, or PlacementError
+node selector terms + a term ──▶ with_required() ──▶ terms that each require it too
+
+Pure; what comes in is not changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_for
+from pykruise.kube.resources import PODS
+from pykruise.kube.schemas.zero_values import filled
+from pykruise.pods.template.metadata import without_single_pod_keys
+from pykruise.pods.template.typed_parts import POD_TEMPLATE, why_unreadable
+
+__all__ = ["MOST_EXPRESSIONS", "REQUIRED", "PlacementError", "with_patch", "with_required"]
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+_found = definition_for(PODS)
+assert _found is not None
+_POD: Final = _found
+
+MOST_EXPRESSIONS: Final = 50_000
+"""With 30 bytes each they are as large as an object of a cluster can be (1.5 MB)."""
+
+_EXPRESSIONS: Final = ("matchExpressions", "matchFields")
+
+
+class PlacementError(ValueError):
+    """What a subset says cannot be applied to the pod."""
+
+
+def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
+    """The pod, or pod template, with a strategic merge patch, which leaves what is about a single pod as it is. Raises
+    PlacementError: it cannot be merged, or gives no pod."""
+    try:
+        merged = apply_strategic_merge(pod, without_single_pod_keys(patch) or {}, definition=_POD)
+    except PatchError as error:
+        raise PlacementError(f"failed to merge patch: {error}") from error
+    found: Document = filled(merged, POD_TEMPLATE)
+    if problem := why_unreadable(found, POD_TEMPLATE):
+        raise PlacementError(f"patch gives no pod{problem}")
+    spec = found.get("spec") or {}
+    before = (pod.get("spec") or {}).get("priorityClassName") or ""
+    # The number was worked out of the class before; a pod whose two do not fit is refused.
+    if "priority" in spec and (spec.get("priorityClassName") or "") != before:
+        found["spec"] = {key: value for key, value in spec.items() if key != "priority"}
+    return found
+
+
+def with_required(
+    terms: Sequence[Mapping[str, Any]] | None, wanted: Mapping[str, Any], *, field: str
+) -> list[Document]:
+    """The terms of a pod, each also with what is wanted of nodes: one of the terms must hold, so this is an AND.
+
+    Raises PlacementError for more expressions than an object of a cluster can hold; `field`: who wants them.
+    """
+    if not terms:
+        return [dict(wanted)]
+    count = len(terms) * sum(len(wanted.get(one) or ()) for one in _EXPRESSIONS)
+    if count > MOST_EXPRESSIONS:
+        raise PlacementError(
+            f"{field} would add {count} expressions to the pod's {len(terms)} terms; "
+            f"at most {MOST_EXPRESSIONS} fit an object"
+        )
+    return [_both(term, wanted) for term in terms]
+
+
+def _both(term: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document:
+    found: Document = dict(term)
+    for field in _EXPRESSIONS:
+        if wanted.get(field):
+            found[field] = [*(term.get(field) or ()), *wanted[field]]
+    return found

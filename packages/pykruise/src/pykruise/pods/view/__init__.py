@@ -1,0 +1,1 @@
+"""A pod as decisions see it."""

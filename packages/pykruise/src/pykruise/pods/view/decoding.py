@@ -1,0 +1,477 @@
+"""From a pod's JSON to its view.
+
+bytes of a list or watch ──▶ PodProjector ──▶ PodView
+
+Pure, but for a bounded table of values that many pods share (labels, containers, conditions): ten thousand
+pods of one owner differ in a name, a uid, an id and a few times, and only those are stored per pod.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.cache.remembering import remembers
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.documents import LAST_APPLIED
+from pykruise.pods.lifecycle.launch_order import COMPLETED_ANNOTATION
+from pykruise.pods.lifecycle.sort_keys import deletion_cost, update_rank
+from pykruise.pods.mounts import NOT_CREATED, CreatingView, mounts_of
+from pykruise.pods.template.node_placement import NodeRequirements, requirements_of
+from pykruise.pods.view import keys
+from pykruise.pods.view.containers import (
+    ContainerFacts,
+    ContainerStatusFacts,
+    ContainerText,
+    FactsTable,
+    RawStatus,
+    status_facts,
+)
+from pykruise.pods.view.ephemeral import ephemeral_views
+from pykruise.pods.view.names import short_hash
+from pykruise.pods.view.pod_view import SERVING_STATES, ConditionView, ControllerView, PodView
+
+NEEDED_ANNOTATIONS: Final = (
+    keys.STATE_TIME_ANNOTATION,
+    keys.DELETION_COST_ANNOTATION,
+    keys.MATCHED_SPREAD_ANNOTATION,
+    keys.INJECTED_STATE_ANNOTATION,
+    keys.IN_PLACE_STATE_ANNOTATION,
+    keys.IN_PLACE_GRACE_ANNOTATION,
+    keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
+    keys.LEGACY_IN_PLACE_GRACE_ANNOTATION,
+    keys.RELATED_PUB_ANNOTATION,
+    keys.LEGACY_RELATED_PUB_ANNOTATION,
+    keys.NO_PROTECT_ANNOTATION,
+    COMPLETED_ANNOTATION,
+)
+"""The only annotations a view keeps; with an update in place also those that it is judged by, and with sidecars
+all but the one that is as large as the pod, for SidecarSets may change any."""
+
+SHARED_VALUES: Final = remembers("values that pods share", entries=100_000, bytes_each=256)
+"""Entries of a projector's table; beyond that it starts afresh (views already made keep their values)."""
+
+
+class _Owner(msgspec.Struct, gc=False, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, gc=False, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] | None = None
+    owner_references: tuple[_Owner, ...] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Gate(msgspec.Struct, gc=False, rename="camel"):
+    condition_type: str = ""
+
+
+class _InitContainer(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    image: str | None = None
+    restart_policy: str | None = None
+
+
+class _Spec(msgspec.Struct, gc=False, rename="camel"):
+    node_name: str | None = None
+    affinity: msgspec.Raw = msgspec.Raw()
+    containers: tuple[ContainerText, ...] | None = None
+    init_containers: tuple[_InitContainer, ...] | None = None
+    ephemeral_containers: msgspec.Raw = msgspec.Raw()
+    readiness_gates: tuple[_Gate, ...] | None = None
+    restart_policy: str | None = None
+    volumes: msgspec.Raw = msgspec.Raw()
+    node_selector: msgspec.Raw = msgspec.Raw()
+    tolerations: msgspec.Raw = msgspec.Raw()
+
+
+class _ClaimSource(msgspec.Struct, gc=False, rename="camel"):
+    claim_name: str = ""
+
+
+class _Volume(msgspec.Struct, gc=False, rename="camel"):
+    name: str = ""
+    persistent_volume_claim: _ClaimSource | None = None
+
+
+class _Field(msgspec.Struct, gc=False):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class _NodeTerm(msgspec.Struct, gc=False, rename="camel"):
+    match_fields: tuple[_Field, ...] | None = None
+
+
+class _NodeTerms(msgspec.Struct, gc=False):
+    terms: tuple[_NodeTerm, ...] | None = msgspec.field(name="nodeSelectorTerms", default=None)
+
+
+class _NodeAffinity(msgspec.Struct, gc=False):
+    required: _NodeTerms | None = msgspec.field(
+        name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+
+
+class _Affinity(msgspec.Struct, gc=False, rename="camel"):
+    node_affinity: _NodeAffinity | None = None
+
+
+class _Condition(msgspec.Struct, gc=False, rename="camel"):
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
+
+
+class _Status(msgspec.Struct, gc=False, rename="camel"):
+    phase: str | None = None
+    pod_ip: str | None = msgspec.field(name="podIP", default=None)
+    resize: str | None = None
+    conditions: tuple[_Condition, ...] | None = None
+    container_statuses: tuple[RawStatus, ...] | None = None
+    init_container_statuses: tuple[RawStatus, ...] | None = None
+    ephemeral_container_statuses: msgspec.Raw = msgspec.Raw()
+
+
+class _Pod(msgspec.Struct, gc=False, rename="camel"):
+    metadata: _Meta
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_decode = msgspec.json.Decoder(_Pod).decode
+_decode_volumes = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
+_decode_affinity = msgspec.json.Decoder(_Affinity | None).decode
+_NAMED_PODS: Final = ("apps.kruise.io", "StatefulSet")
+_PLACED_PODS: Final = ("apps.kruise.io", "BroadcastJob")
+_NO_SPEC: Final = _Spec()
+_POLICIES: Final = {"Never": "Never", "OnFailure": "OnFailure"}
+_NO_STATUS: Final = _Status()
+_RESIZE_PENDING: Final = ("Deferred", "Infeasible")
+"""In `status.resize`: what kubelets before 1.33 say where later ones have a condition."""
+_GRACE: Final = frozenset({keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION})
+_IN_PLACE: Final = _GRACE | {keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION}
+LABELS_OF_ONE_POD: Final = frozenset(
+    {keys.INSTANCE_ID_LABEL, "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
+)
+"""Labels whose values no two pods of a workload share."""
+
+
+class PodProjector:
+    """Makes views that share what they have in common; one per cache.
+
+    Call it with the JSON text of a pod. Raises msgspec.DecodeError for anything that is no pod.
+    """
+
+    def __init__(self, *, shared_values: int = SHARED_VALUES) -> None:
+        self._shared: dict[Any, Any] = {}
+        self._limit = shared_values
+        self._facts = FactsTable()
+
+    def __call__(self, raw: bytes | msgspec.Raw) -> PodView:
+        if len(self._shared) > self._limit:
+            self._shared = {}
+        share = self._shared.setdefault
+        pod = _decode(raw)
+        meta = pod.metadata
+        spec = pod.spec or _NO_SPEC
+        status = pod.status or _NO_STATUS
+
+        labels = self._labels(meta.labels) if meta.labels else {}
+        containers = self._containers(spec.containers) if spec.containers else ()
+        annotations = _needed(meta.annotations, containers) if meta.annotations else {}
+        state = labels.get(keys.STATE_LABEL, "")
+        revision = short_hash(labels.get(keys.REVISION_LABEL, ""))
+        node_name = spec.node_name or ""
+        phase = status.phase or ""
+        statuses = status.container_statuses or ()
+        init_statuses = status.init_container_statuses or ()
+        gates = tuple([gate.condition_type for gate in spec.readiness_gates]) if spec.readiness_gates else ()
+        reported = status.conditions or ()
+        if status.resize in _RESIZE_PENDING:
+            reported = (*reported, _Condition("PodResizePending", "True", status.resize))
+        conditions = self._conditions(reported) if reported else ()
+        ready, ready_since, held = _readiness(reported)
+        # A condition that is none of the pod's gates holds no pod back.
+        is_ready = ready and phase == "Running" and not (held and keys.IN_PLACE_READY in gates)
+        created_at = parse_time(meta.creation_timestamp) if meta.creation_timestamp else None
+        controller = self._controller(meta.owner_references) if meta.owner_references else None
+        is_deleting = meta.deletion_timestamp is not None
+        return PodView(
+            namespace=share(meta.namespace, meta.namespace),
+            name=meta.name,
+            uid=meta.uid,
+            resource_version=int(meta.resource_version or 0),
+            generation=meta.generation,
+            labels=labels,
+            annotations=annotations,
+            finalizers=share(meta.finalizers, meta.finalizers) if meta.finalizers else (),
+            controller=controller,
+            created_at=created_at,
+            is_deleting=is_deleting,
+            node_name=share(node_name, node_name),
+            wanted_node="" if node_name else _wanted_node(spec.affinity),
+            containers=containers,
+            sidecars=self._sidecars(spec.init_containers) if spec.init_containers else (),
+            readiness_gates=share(gates, gates),
+            restart_policy=_POLICIES.get(spec.restart_policy or "", "Always"),
+            claim_volumes=_claim_volumes(spec.volumes, controller),
+            asks_of_nodes=_asks_of_nodes(spec, controller),
+            phase=share(phase, phase),
+            ip=status.pod_ip or "",
+            conditions=conditions,
+            ready_since=ready_since,
+            container_statuses=tuple([self._status(one) for one in statuses]),
+            init_statuses=tuple([self._status(one) for one in init_statuses]),
+            creating=_creating(spec, status) if phase == "Pending" and node_name else None,
+            ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
+            if len(spec.ephemeral_containers)
+            else (),
+            state=state,
+            revision=share(revision, revision),
+            instance_id=labels.get(keys.INSTANCE_ID_LABEL, ""),
+            is_active=not is_deleting and phase != "Succeeded" and phase != "Failed",
+            is_ready=is_ready,
+            is_serving=is_ready and state in SERVING_STATES,
+            is_specified_delete=keys.SPECIFIED_DELETE_LABEL in labels,
+            is_in_grace=_is_in_grace(annotations) if annotations else False,
+            open_gates=_open_gates(gates, conditions, annotations) if gates else (),
+            may_be_updating=state == "Updating" or _may_be_updating(gates, conditions, annotations),
+            deletion_cost=deletion_cost(annotations.get(keys.DELETION_COST_ANNOTATION)) if annotations else 0,
+            rank=update_rank(
+                name=meta.name,
+                node_name=node_name,
+                phase=phase,
+                ready=ready,
+                ready_since=ready_since,
+                restarts=max([container.restart_count for container in statuses]) if statuses else 0,
+                init_restarts=_init_restarts(spec, init_statuses) if init_statuses else 0,
+                created_at=created_at,
+            ),
+        )
+
+    def _controller(self, owners: tuple[_Owner, ...]) -> ControllerView | None:
+        for owner in owners:
+            if owner.controller:
+                texts = (_Owner, owner.api_version, owner.kind, owner.name, owner.uid)
+                view: ControllerView | None = self._shared.get(texts)
+                if view is None:
+                    group, _, _ = owner.api_version.rpartition("/")
+                    view = ControllerView(group, owner.kind, owner.name, owner.uid)
+                    self._shared[texts] = view
+                return view
+        return None
+
+    def _labels(self, labels: dict[str, str]) -> dict[str, str]:
+        share = self._shared.setdefault
+        return {
+            share(key, key): value if key in LABELS_OF_ONE_POD else share(value, value)
+            for key, value in labels.items()
+        }
+
+    def _containers(self, texts: tuple[ContainerText, ...]) -> tuple[ContainerFacts, ...]:
+        containers = tuple([self._facts(text) for text in texts])
+        found: tuple[ContainerFacts, ...] = self._shared.setdefault(containers, containers)
+        return found
+
+    def _sidecars(self, found: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
+        sidecars = tuple(
+            [ContainerFacts(one.name, one.image or "") for one in found if one.restart_policy == "Always"]
+        )
+        shared: tuple[ContainerFacts, ...] = self._shared.setdefault(sidecars, sidecars)
+        return shared
+
+    def _status(self, raw: RawStatus) -> ContainerStatusFacts:
+        """A status names its container's id, so only its parts are equal for many pods."""
+        share = self._shared.setdefault
+        state = raw.state
+        if state is not None and state.waiting is None and state.terminated is None and raw.resources is None:
+            return ContainerStatusFacts(
+                share(raw.name, raw.name),
+                share(raw.image, raw.image) or "",
+                share(raw.image_id, raw.image_id) or "",
+                raw.container_id or "",
+                raw.restart_count,
+                raw.ready,
+            )
+        facts = status_facts(raw)
+        return ContainerStatusFacts(
+            share(facts.name, facts.name),
+            share(facts.image, facts.image),
+            share(facts.image_id, facts.image_id),
+            facts.container_id,
+            facts.restart_count,
+            facts.ready,
+            share(facts.waiting, facts.waiting),
+            share(facts.resources, facts.resources),
+            facts.exit_code,
+            share(facts.lacks, facts.lacks),
+        )
+
+    def _conditions(self, found: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
+        """Without times, equal for most pods; looked up by their texts, which costs less than making them."""
+        texts = tuple([(one.type, one.status, one.reason, one.message) for one in found])
+        views: tuple[ConditionView, ...] | None = self._shared.get(texts)
+        if views is None:
+            views = tuple(
+                [ConditionView(one.type, one.status, one.reason or "", one.message or "") for one in found]
+            )
+            self._shared[texts] = views
+        return views
+
+
+def project_pod(raw: bytes | msgspec.Raw) -> PodView:
+    """One view on its own. A cache uses a `PodProjector`, whose views share their common values."""
+    return PodProjector()(raw)
+
+
+def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...]) -> dict[str, str]:
+    if keys.SIDECARSET_LIST_ANNOTATION in annotations:
+        return {key: value for key, value in annotations.items() if key != LAST_APPLIED}
+    found: dict[str, str] = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
+    if keys.IN_PLACE_STATE_ANNOTATION in found or keys.LEGACY_IN_PLACE_STATE_ANNOTATION in found:
+        judged_by = {
+            keys.RUNTIME_META_ANNOTATION,
+            *(
+                source.key
+                for container in containers
+                for source in container.env_sources
+                if source.field == "annotations"
+            ),
+        }
+        found |= {key: annotations[key] for key in judged_by if key in annotations}
+    return found
+
+
+def _readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant | None, bool]:
+    """Whether Ready is True, since when it is as it is, and whether an update in place holds the pod back."""
+    ready, since, held = False, None, False
+    for condition in conditions:
+        if condition.type == "Ready":
+            ready = condition.status == "True"
+            since = condition.last_transition_time
+        elif condition.type == keys.IN_PLACE_READY:
+            held = condition.status != "True"
+    return ready, parse_time(since) if since else None, held
+
+
+def _open_gates(
+    gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Own gates without a clean True. A pod with an update in place under way is left to that update."""
+    in_place = kruise = None
+    for condition in conditions:
+        if condition.type == keys.IN_PLACE_READY:
+            in_place = condition
+        elif condition.type == keys.KRUISE_POD_READY:
+            kruise = condition
+    lacks_in_place = in_place is None or in_place.status != "True" or in_place.reason or in_place.message
+    missing: tuple[str, ...] = ()
+    if lacks_in_place and keys.IN_PLACE_READY in gates and _IN_PLACE.isdisjoint(annotations):
+        missing = (keys.IN_PLACE_READY,)
+    if kruise is None and keys.KRUISE_POD_READY in gates:
+        missing = (*missing, keys.KRUISE_POD_READY)
+    return missing
+
+
+def _may_be_updating(
+    gates: tuple[str, ...], conditions: tuple[ConditionView, ...], annotations: Mapping[str, str]
+) -> bool:
+    """Whether a pod with annotations of an update in place is out of service, in grace, or has containers left."""
+    if _IN_PLACE.isdisjoint(annotations):
+        return False
+    if not _GRACE.isdisjoint(annotations):
+        return True
+    state = annotations.get(keys.IN_PLACE_STATE_ANNOTATION) or annotations.get(
+        keys.LEGACY_IN_PLACE_STATE_ANNOTATION, ""
+    )
+    if '"nextContainer' in state:
+        return True
+    if keys.IN_PLACE_READY not in gates:
+        return False
+    for condition in conditions:
+        if condition.type == keys.IN_PLACE_READY:
+            return condition.status != "True" or bool(condition.reason or condition.message)
+    return True
+
+
+def _wanted_node(affinity: msgspec.Raw) -> str:
+    """Of `requiredDuringScheduling…` terms the first that names exactly one node. How DaemonSets place pods."""
+    if not bytes(affinity):
+        return ""
+    try:
+        found = _decode_affinity(affinity)
+    except msgspec.ValidationError:
+        return ""
+    required = found.node_affinity.required if found and found.node_affinity else None
+    for term in (required.terms if required else None) or ():
+        for field in term.match_fields or ():
+            if field.key == "metadata.name" and field.operator == "In" and field.values:
+                return field.values[0] if len(field.values) == 1 else ""
+    return ""
+
+
+def _creating(spec: _Spec, status: _Status) -> CreatingView | None:
+    """Unless a container was created, or there is nothing that its volumes need."""
+    statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    if any(one.state is None or not _is_not_created(one) for one in statuses):
+        return None
+    scheduled = next((one for one in status.conditions or () if one.type == "PodScheduled"), None)
+    if scheduled is None or not scheduled.last_transition_time or not (mounts := mounts_of(spec.volumes)):
+        return None
+    return CreatingView(parse_time(scheduled.last_transition_time), mounts)
+
+
+def _is_not_created(one: RawStatus) -> bool:
+    waiting = one.state.waiting if one.state is not None else None
+    return waiting is not None and waiting.reason in NOT_CREATED
+
+
+def _claim_volumes(volumes: msgspec.Raw, controller: ControllerView | None) -> tuple[tuple[str, str], ...]:
+    """Only a kind whose pods have claims of their own by name asks."""
+    if controller is None or (controller.group, controller.kind) != _NAMED_PODS or not bytes(volumes):
+        return ()
+    try:
+        found = _decode_volumes(volumes)
+    except msgspec.ValidationError:
+        return ()
+    return tuple(
+        [
+            (one.name, one.persistent_volume_claim.claim_name)
+            for one in found or ()
+            if one.persistent_volume_claim is not None
+        ]
+    )
+
+
+def _asks_of_nodes(spec: _Spec, controller: ControllerView | None) -> NodeRequirements | None:
+    """Only a kind whose pods go with their node's state, while they run, asks."""
+    if controller is None or (controller.group, controller.kind) != _PLACED_PODS:
+        return None
+    asked = {"nodeSelector": spec.node_selector, "tolerations": spec.tolerations, "affinity": spec.affinity}
+    return requirements_of({name: msgspec.json.decode(raw) for name, raw in asked.items() if bytes(raw)})
+
+
+def _is_in_grace(annotations: Mapping[str, str]) -> bool:
+    return any(annotations.get(name) for name in _GRACE)
+
+
+def _init_restarts(spec: _Spec, statuses: tuple[RawStatus, ...]) -> int:
+    """The most restarts of an init container that keeps running beside the regular ones."""
+    sidecars = {one.name for one in spec.init_containers or () if one.restart_policy == "Always"}
+    return max([one.restart_count for one in statuses if one.name in sidecars], default=0)

@@ -1,0 +1,61 @@
+"""Names of pods and revisions, and the ids that go into them.
+
+owner name + InstanceId ──▶ pod_name()
+IdSource (a value of the snapshot) + ids in use ──▶ fresh_ids() ──▶ ids for the pods of one plan
+
+Pure: the same source gives the same ids, so that the same snapshot gives the same plan.
+"""
+
+from collections.abc import Iterable
+from typing import NewType
+
+import msgspec
+
+from pykruise.kube.values.hashing import rand_suffix
+from pykruise.kube.values.seeded import numbers_from
+
+InstanceId = NewType("InstanceId", str)
+"""Five characters, shared by a pod and its claims."""
+
+RevisionName = NewType("RevisionName", str)
+"""`<owner>-<hash>`."""
+
+RevisionHash = NewType("RevisionHash", str)
+"""The last part of a revision's name."""
+
+ID_LENGTH = 5
+LONGEST_REVISION_OWNER = 223
+"""Characters of the owner's name that go into a revision's name."""
+
+
+class IdSource(msgspec.Struct, frozen=True):
+    """Where fresh ids of one plan come from; a new `seed` per snapshot keeps a retry off taken names."""
+
+    seed: int
+
+    def fresh_ids(self, count: int, *, used: Iterable[str]) -> list[InstanceId]:
+        """`count` different ids that are not in `used`, sorted, as they are handed out."""
+        rng = numbers_from(self.seed)
+        taken = set(used)
+        fresh: list[InstanceId] = []
+        while len(fresh) < count:
+            drawn = rand_suffix(rng, ID_LENGTH)
+            if drawn not in taken:
+                taken.add(drawn)
+                fresh.append(InstanceId(drawn))
+        return sorted(fresh)
+
+
+def short_hash(revision: str) -> RevisionHash:
+    """The part after the last `-`, or all of it: `web-7c9d` and `7c9d` are the same revision."""
+    return RevisionHash(revision[revision.rfind("-") + 1 :])
+
+
+def pod_name(owner: str, instance_id: InstanceId) -> str:
+    """`<owner>-<id>`."""
+    return f"{owner}-{instance_id}"
+
+
+def revision_name(owner: str, revision_hash: RevisionHash) -> RevisionName:
+    """`<owner>-<hash>`, with the owner's name cut so that it fits into a name."""
+    return RevisionName(f"{owner[:LONGEST_REVISION_OWNER]}-{revision_hash}")

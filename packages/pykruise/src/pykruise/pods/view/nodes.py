@@ -1,0 +1,120 @@
+"""A node as decisions see it: a small frozen value made straight from the bytes of a watch event.
+
+bytes of a Node ──▶ project_node() ──▶ NodeView ──▶ placement (node_placement.py), every kind's plan
+
+Pure. A kubelet's heartbeat changes nothing of it but the resourceVersion.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, parse_time
+from pykruise.kube.pod_rules.nodes import Taint
+
+__all__ = ["VIRTUAL_NODE", "NodeView", "is_virtual_node", "project_node"]
+
+
+VIRTUAL_NODE: Final = ("type", "virtual-kubelet")
+"""Label of nodes that are played by a virtual kubelet, which has no agent beside it."""
+
+
+def is_virtual_node(labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels is one of a virtual kubelet."""
+    key, value = VIRTUAL_NODE
+    return labels.get(key) == value
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node as decisions see it."""
+
+    namespace: str = ""
+    name: str
+    uid: str
+    resource_version: int
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    is_cordoned: bool = False
+    """spec.unschedulable."""
+    allocatable: Mapping[str, str] = {}
+    """What its kubelet has for pods, as quantities; `pods` is how many."""
+    ready_since: Instant | None = None
+    """Since when it is ready; None: it is not."""
+    is_deleting: bool = False
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether something plays it that is no kubelet, and that has no agent of Kruise's beside it."""
+        return is_virtual_node(self.labels)
+
+    def is_placed_as(self, other: "NodeView") -> bool:
+        """Whether pods are placed on both alike by labels and taints."""
+        return (
+            self.name == other.name
+            and self.uid == other.uid
+            and self.labels == other.labels
+            and self.taints == other.taints
+        )
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    uid: str = ""
+    resource_version: str = "0"
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Spec(msgspec.Struct):
+    taints: tuple[Taint, ...] | None = None
+    unschedulable: bool | None = None
+
+
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    last_transition_time: str | None = None
+
+
+class _Status(msgspec.Struct):
+    allocatable: dict[str, str | int | float] | None = None
+    conditions: tuple[_Condition, ...] | None = None
+
+
+class _Node(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_decode = msgspec.json.Decoder(_Node).decode
+
+
+def project_node(raw: bytes | msgspec.Raw) -> NodeView:
+    """A Node's view. Raises msgspec.DecodeError for what is not an object."""
+    node = _decode(raw)
+    meta = node.metadata
+    allocatable = (node.status.allocatable if node.status else None) or {}
+    return NodeView(
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        labels=meta.labels or {},
+        taints=(node.spec.taints if node.spec else None) or (),
+        is_cordoned=bool(node.spec and node.spec.unschedulable),
+        allocatable={name: str(amount) for name, amount in allocatable.items()},
+        ready_since=_ready_since((node.status.conditions if node.status else None) or ()),
+        is_deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def _ready_since(conditions: tuple[_Condition, ...]) -> Instant | None:
+    """0.0 where a ready node does not say since when."""
+    for one in conditions:
+        if one.type == "Ready" and one.status == "True":
+            try:
+                return parse_time(one.last_transition_time) if one.last_transition_time else 0.0
+            except ValueError:
+                return 0.0
+    return None

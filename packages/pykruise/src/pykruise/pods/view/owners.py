@@ -1,0 +1,37 @@
+"""Whose pod it is, and what is a pod's, as far as all kinds need to know.
+
+Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.resources import PODS
+from pykruise.kube.values.owners import controller_of, owner_reference
+from pykruise.pods.view.pod_view import PodView
+
+__all__ = ["KRUISE_APPS", "is_of_kruise_workload", "pod_reference"]
+
+KRUISE_APPS: Final = "apps.kruise.io"
+"""The API group of OpenKruise's workloads."""
+
+
+def is_of_kruise_workload(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod's controller is of group apps.kruise.io, in whichever version."""
+    owner = controller_of(pod)
+    return (
+        owner is not None and owner.api_version.partition("/")[0] == KRUISE_APPS and "/" in owner.api_version
+    )
+
+
+def pod_reference(pod: PodView) -> Document:
+    """The owner reference of what goes with the pod, but is not managed by it."""
+    return owner_reference(
+        api_version=PODS.api_version,
+        kind=PODS.kind,
+        name=pod.name,
+        uid=pod.uid,
+        controller=False,
+        block_owner_deletion=False,
+    )

@@ -1,0 +1,143 @@
+"""Secrets and ConfigMaps as caches keep them: their metadata, and a digest of what they hold where that is known.
+
+metadata of a Secret or ConfigMap ──▶ project_copy() ──▶ CopyView: whose it is, and its version
+a Secret or ConfigMap, whole ──▶ project_copy(), content_of() ──▶ the same with a digest of its contents
+
+Pure. Contents are known by a digest only: no Secret is in the memory of a manager for longer than a moment.
+"""
+
+import hashlib
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.resources import CONFIG_MAPS, SECRETS, Resource
+from pykruise.pods.view.pod_view import ControllerView
+
+__all__ = ["COPIED", "KEPT_ANNOTATIONS", "CopyView", "content_of", "contents", "project_copy"]
+
+COPIED: Final[Mapping[str, Resource]] = {one.kind: one for one in (SECRETS, CONFIG_MAPS)}
+"""By kind."""
+
+KEPT_ANNOTATIONS: Final = "imagepulljobs.kruise.io/"
+"""Beginning of the annotations that are kept."""
+
+
+_MAPS: Final = ("data", "binaryData")
+
+
+class CopyView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A Secret or ConfigMap."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    controller: ControllerView | None = None
+    is_deleting: bool = False
+    content: str = ""
+    """Digest of what it holds; empty: only its metadata is known."""
+    has: tuple[str, ...] = ()
+    """Which of `data` and `binaryData` it has, where what it holds is known."""
+    annotations: Mapping[str, str] = {}
+    """Those that say what it is a copy of, and for whom (KEPT_ANNOTATIONS)."""
+
+
+class _Owner(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[_Owner, ...] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Object(msgspec.Struct):
+    metadata: _Meta
+    kind: str = ""
+
+
+_decode_object = msgspec.json.Decoder(_Object).decode
+
+
+def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
+    """The view of a Secret or ConfigMap, whole or its metadata alone. Raises ValueError for what is none.
+
+    `kind`: of an item of a list of whole objects, which does not say it.
+    """
+    found = _decode_object(raw)
+    meta, kind = found.metadata, found.kind or kind
+    whole = decode(raw) if kind in COPIED else None
+    return CopyView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version),
+        controller=_controller(meta.owner_references or ()),
+        is_deleting=meta.deletion_timestamp is not None,
+        content=content_of(kind, whole) if whole is not None else "",
+        has=tuple(field for field in _MAPS if whole is not None and field in whole),
+        annotations={
+            name: value
+            for name, value in (meta.annotations or {}).items()
+            if name.startswith(KEPT_ANNOTATIONS)
+        },
+    )
+
+
+def _controller(owners: tuple[_Owner, ...]) -> ControllerView | None:
+    for owner in owners:
+        if owner.controller:
+            group, _, _ = owner.api_version.rpartition("/")
+            return ControllerView(group, owner.kind, owner.name, owner.uid)
+    return None
+
+
+def content_of(kind: str, document: Mapping[str, Any]) -> str:
+    """Digest of what a Secret or ConfigMap holds, without its metadata; equal for what an API server stores alike."""
+    return hashlib.sha256(canonical(contents(kind, document))).hexdigest()
+
+
+def contents(kind: str, document: Mapping[str, Any]) -> Document:
+    """The fields of a Secret or ConfigMap besides its metadata, as an API server would store them.
+
+    Those that are empty are left out. Unlike OpenKruise, `stringData` is compared as the `data` that it becomes.
+    """
+    data = dict(document.get("data") or {})
+    found: Document = {}
+    if kind == SECRETS.kind:
+        for name, text in (document.get("stringData") or {}).items():
+            data[name] = b64encode(str(text).encode()).decode()
+        found["type"] = document.get("type") or "Opaque"
+    elif document.get("binaryData"):
+        found["binaryData"] = document["binaryData"]
+    if data:
+        is_binary = kind == SECRETS.kind
+        found["data"] = {name: _stored(value, is_binary=is_binary) for name, value in data.items()}
+    if document.get("immutable"):
+        found["immutable"] = True
+    return found
+
+
+def _stored(value: Any, *, is_binary: bool) -> Any:
+    """A value as an API server writes it: nothing for null, and bytes in the usual base64."""
+    if value is None:
+        return ""
+    if not is_binary or not isinstance(value, str):
+        return value
+    try:
+        return b64encode(b64decode(value)).decode()
+    except ValueError:
+        return value

@@ -1,0 +1,52 @@
+"""Which SidecarSets put sidecars into a pod, and which images they replaced there.
+
+Pure, a leaf: what indexes, injection and upgrades all ask.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.cache.remembering import remember
+from pykruise.pods.view import keys
+
+__all__ = ["injected_sets", "replaced_image_ids"]
+
+REMEMBERED: Final = 1024
+"""Annotations that are remembered: many pods have the same one."""
+
+
+def injected_sets(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the SidecarSets that a pod lists, sorted, each once."""
+    listed = annotations.get(keys.SIDECARSET_LIST_ANNOTATION, "")
+    return tuple(sorted({name for name in listed.split(",") if name})) if listed else ()
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    image_id: str = msgspec.field(name="imageID", default="")
+
+
+class _State(msgspec.Struct, rename="camel"):
+    last_container_statuses: dict[str, _Status | None] | None = None
+
+
+def replaced_image_ids(annotations: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Image ids that sidecars had before their last update in place, by container; None: it cannot be read."""
+    text = annotations.get(keys.SIDECARSET_STATE_ANNOTATION)
+    return _image_ids(text) if text else {}
+
+
+@remember(entries=REMEMBERED, longest=4_096)
+def _image_ids(text: str) -> Mapping[str, str] | None:
+    try:
+        states = msgspec.json.decode(text, type=dict[str, _State | None])
+    except msgspec.DecodeError:
+        return None
+    return {
+        container: status.image_id
+        for state in states.values()
+        if state is not None
+        for container, status in (state.last_container_statuses or {}).items()
+        if status is not None and status.image_id
+    }

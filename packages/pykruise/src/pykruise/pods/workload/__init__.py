@@ -1,0 +1,1 @@
+"""Rules that all workloads with pods share."""

@@ -1,0 +1,182 @@
+"""The two admission reviews that every workload has, made of what a kind knows about itself.
+
+AdmissionRequest ──▶ Reviews.mutating(with_defaults) ──▶ the object with its defaults
+                 ──▶ Reviews.validating(errors_of)   ──▶ allowed, or refused (422) with every field error
+
+Pure but for their shape (`async`, as all reviewers). An object that cannot be read, or a version that is not
+reviewed, is refused with 400. What is on its way out is left alone: a deletion must not fail over a spec.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
+from pykruise.kube.documents import Document, get_path, same
+from pykruise.kube.errors import Cause, KubeError, Status
+from pykruise.kube.pod_rules.field_errors import bad_request, refusal
+from pykruise.kube.resources import Resource
+from pykruise.pods.template.typed_parts import (
+    NO_PARTS,
+    POD_TEMPLATE,
+    Parts,
+    filled_parts,
+    part_of,
+    why_unreadable,
+    with_part,
+    without_parts,
+)
+from pykruise.pods.template.validation import unknown_field_warnings
+
+__all__ = ["Reviews", "name_of"]
+
+S = TypeVar("S")
+
+
+class _Asked(NamedTuple, Generic[S]):
+    """What is reviewed: all of it can be read."""
+
+    request: AdmissionRequest
+    """With the objects as they are read."""
+    doc: Document
+    """The new one."""
+    spec: S
+    kept: Sequence[str]
+    """Parts that cannot be read, and that stay as they are stored: nobody is kept from changing the rest. They are
+    empty in both objects."""
+    stored: Any
+    """The spec with them."""
+
+    def is_kept(self, field: str) -> bool:
+        """Whether it is in such a part, or is what it is part of."""
+        places = [f"spec.{path}" for path in self.kept]
+        return any(
+            field == place
+            or field.startswith((f"{place}.", f"{place}["))
+            or (field != "spec" and place.startswith(f"{field}."))
+            for place in places
+        )
+
+
+class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
+    """The reviews of one kind. S is its typed spec."""
+
+    resource: Resource
+    versions: tuple[str, ...]
+    """Versions that are reviewed as they are given."""
+    read_spec: Callable[[Mapping[str, Any]], tuple[S | None, str]]
+    """The typed spec, or None and `<path>: <what is wrong>`."""
+    placeholders: tuple[str, ...] = ("selector", "template")
+    """Required objects of the spec whose absence validation reports, rather than reading."""
+    parts: Parts = NO_PARTS
+    """Those of the spec that `read_spec` reads as types of Kubernetes. Fields of a pod template of `spec.template` that
+    Kubernetes does not know are warned of."""
+
+    def mutating(self, with_defaults: Callable[[AdmissionRequest, Document], Document]) -> Reviewer:
+        """`with_defaults(request, object)` gives the object as it is to be stored, and changes nothing."""
+
+        async def review(request: AdmissionRequest) -> AdmissionAnswer:
+            asked = self._asked(request)
+            if isinstance(asked, AdmissionAnswer):
+                return asked
+            found = with_defaults(asked.request, asked.doc)
+            for path in asked.kept:
+                found = {**found, "spec": with_part(found["spec"], path, part_of(asked.stored, path))}
+            return ALLOWED if same(found, request.object) else AdmissionAnswer(object=found)
+
+        return review
+
+    def validating(
+        self,
+        errors_of: Callable[[AdmissionRequest, Document, S], Sequence[Cause]],
+        *,
+        warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
+    ) -> Reviewer:
+        """`errors_of(request, object, spec)` names all that is wrong; `warnings_of(object, spec)` doubts that stop
+        nothing. Deletions are allowed here, and so is what completes one."""
+
+        async def judge(request: AdmissionRequest, doc: Document, spec: S) -> Sequence[Cause]:
+            return errors_of(request, doc, spec)
+
+        return self.judging(judge, warnings_of=warnings_of)
+
+    def judging(
+        self,
+        errors_of: Callable[[AdmissionRequest, Document, S], Awaitable[Sequence[Cause]]],
+        *,
+        warnings_of: Callable[[Document, S], Iterable[str]] = lambda _doc, _spec: (),
+    ) -> Reviewer:
+        """The same of a kind whose `errors_of` asks the cluster. When that raises KubeError, the answer is a 500."""
+
+        async def review(request: AdmissionRequest) -> AdmissionAnswer:
+            asked = self._asked(request)
+            if isinstance(asked, AdmissionAnswer):
+                return asked
+            try:
+                errors = await errors_of(asked.request, asked.doc, asked.spec)
+            except KubeError as error:
+                return AdmissionAnswer(refusal=self._unavailable(error))
+            if errors := [one for one in errors if not asked.is_kept(one.field)]:
+                return AdmissionAnswer(refusal=refusal(self.resource, name_of(request), errors))
+            return AdmissionAnswer(
+                warnings=(*warnings_of(asked.doc, asked.spec), *self._unknown_fields(asked.doc))
+            )
+
+        return review
+
+    def _asked(self, request: AdmissionRequest) -> "_Asked[S] | AdmissionAnswer":
+        """What is to be reviewed; or the answer to a write that is not, or that cannot be read."""
+        if not is_reviewed_write(request):
+            return ALLOWED
+        resource = request.resource
+        if resource.group != self.resource.group or resource.version not in self.versions:
+            problem = f"{resource.api_version} {resource.kind} is not reviewed here"
+            return AdmissionAnswer(refusal=bad_request(problem))
+        if request.object is None:
+            return AdmissionAnswer(refusal=bad_request("the request has no object"))
+        new, old = self._filled(request.object), self._filled(request.old_object or {})
+        given, stored = new.get("spec"), old.get("spec")
+        unreadable = [
+            path for path, kind in self.parts.items() if why_unreadable(part_of(stored, path), kind)
+        ]
+        kept = [path for path in unreadable if same(part_of(given, path), part_of(stored, path))]
+        doc = self._without(new, kept)
+        spec, problem = self._read(doc)
+        if spec is None:
+            return AdmissionAnswer(refusal=bad_request(problem))
+        before = self._without(old, unreadable) if request.old_object is not None else None
+        if before is not None and self._read(before)[0] is None:
+            before = {**before, "spec": {}}  # no rule can compare with it
+        asked = msgspec.structs.replace(request, object=doc, old_object=before)
+        return _Asked(asked, doc, spec, kept, stored)
+
+    def _filled(self, doc: Document) -> Document:
+        spec = doc.get("spec")
+        return {**doc, "spec": filled_parts(spec, self.parts)} if isinstance(spec, Mapping) else doc
+
+    def _without(self, doc: Document, parts: Sequence[str]) -> Document:
+        return {**doc, "spec": without_parts(doc["spec"], parts, self.parts)} if parts else doc
+
+    def _unavailable(self, error: KubeError) -> Status:
+        text = f"what the {self.resource.kind} has to be compared with cannot be read: {error}"
+        return Status(status="Failure", message=text, reason="InternalError", code=500)
+
+    def _unknown_fields(self, doc: Document) -> list[str]:
+        if self.parts.get("template") != POD_TEMPLATE:
+            return []
+        return unknown_field_warnings(get_path(doc, "spec", "template", default={}), "spec.template")
+
+    def _read(self, doc: Mapping[str, Any]) -> tuple[S | None, str]:
+        """The typed spec, with placeholders for what validation reports as missing; or what is wrong with it."""
+        given = doc.get("spec")
+        if given is not None and not isinstance(given, Mapping):
+            return None, f"spec: Expected `object`, got `{type(given).__name__}`"
+        given = given or {}
+        missing: dict[str, Any] = {field: {} for field in self.placeholders if given.get(field) is None}
+        return self.read_spec({**given, **missing})
+
+
+def name_of(request: AdmissionRequest) -> str:
+    """The name of the object that is written."""
+    return str(get_path(request.object, "metadata", "name") or request.name)

@@ -1,0 +1,468 @@
+"""PodUnavailableBudgets: the rules by which each client that takes a pod out of service asks and spends.
+
+stored budget ──▶ BudgetView (what a cache keeps)
+budget + pod + operation ──▶ ask() ──▶ free, to be spent, or refused ──▶ spend_patch(): one write for all pods
+
+Pure, and the one home of these rules: the pod webhook, the budgets' controller and workloads before an update go by
+them. What is spent is written to the budget's status with its resourceVersion as precondition, so two who spend at
+once cannot both succeed.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.kube.schemas.typed_documents import read
+from pykruise.kube.values.group_kinds import GroupKind, group_kind
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.pods.in_place import Settings, pod_verdict
+from pykruise.pods.in_place.images import image_name
+from pykruise.pods.view import keys
+from pykruise.pods.view.pod_view import PodView
+from pykruise.pods.view.sidecars import replaced_image_ids
+
+__all__ = [
+    "DISRUPTED_S",
+    "POD_UNAVAILABLE_BUDGETS",
+    "UNAVAILABLE_LABEL",
+    "UPDATED_S",
+    "Answer",
+    "BudgetView",
+    "Operation",
+    "RefusalCode",
+    "ask",
+    "budget_name_of",
+    "counts_as_available",
+    "counts_at",
+    "is_exempt",
+    "is_recorded",
+    "lets_go_again",
+    "project_budget",
+    "protected_operations",
+    "record_time",
+    "related_annotations",
+    "related_budget",
+    "spend_patch",
+]
+
+POD_UNAVAILABLE_BUDGETS: Final = Resource(
+    "policy.kruise.io", "v1beta1", "podunavailablebudgets", "PodUnavailableBudget"
+)
+
+MOST_UNCONFIRMED: Final = 2000
+"""Pods that a budget may have on its lists before its controller has confirmed them."""
+
+DISRUPTED_S: Final = 20.0
+"""A pod whose deletion was admitted must be on its way out in this time; else it counts again."""
+
+UPDATED_S: Final = 10.0
+"""A pod whose update was admitted shows it in this time; else it counts again."""
+
+UNAVAILABLE_LABEL: Final = "unavailable-pod.kruise.io/"
+"""Any label that begins so makes a pod count as not ready."""
+
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+
+
+class Operation(StrEnum):
+    """What is to be done to a pod."""
+
+    DELETE = "DELETE"
+    UPDATE = "UPDATE"
+    EVICT = "EVICT"
+    RESIZE = "RESIZE"
+
+
+_PROTECTED_BY_DEFAULT: Final = (Operation.DELETE, Operation.UPDATE, Operation.EVICT)
+
+
+class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
+    """One PodUnavailableBudget."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+    generation: int = 0
+    created_at: Instant | None = None
+    is_deleting: bool = False
+    selector: Selector = NOTHING
+    """Of its pods; nothing when it goes by `target`, or when it cannot be read (`problem`)."""
+    target: tuple[GroupKind, str] | None = None
+    """The workload whose pods it is about: kind and name."""
+    target_version: str = ""
+    max_unavailable: int | str | None = None
+    min_available: int | str | None = None
+    total: int | None = None
+    """protectTotalReplicas."""
+    operations: frozenset[str] = frozenset()
+    """Protected operations; empty: the default."""
+    ignored: Selector | None = None
+    """Pods that it does not protect."""
+    ignored_problem: str = ""
+    """Why `spec.ignoredPodSelector` cannot be read."""
+    problem: str = ""
+    """A stored field that admission would have refused."""
+    stored_spec: Document = {}
+    stored_status: Document = {}
+    desired_available: int = 0
+    current_available: int = 0
+    unavailable_allowed: int = 0
+    disrupted: Mapping[str, str] = {}
+    """Pods whose deletion or eviction was admitted, by name, with the time."""
+    unavailable: Mapping[str, str] = {}
+    """Pods whose update was admitted, by name, with the time."""
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many pods are on its lists."""
+        return len(self.disrupted) + len(self.unavailable)
+
+
+class RefusalCode(StrEnum):
+    """Why a pod may not be taken out of service."""
+
+    EXHAUSTED = "Exhausted"
+    UNCONFIRMED = "Unconfirmed"
+    INVALID = "Invalid"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`refusal` says why not (empty: it may); `spends` that it costs one of the budget."""
+
+    spends: bool = False
+    refusal: str = ""
+    code: RefusalCode | None = None
+
+
+FREE: Final = Answer()
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Target(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    selector: dict[str, Any] | None = None
+    target_ref: _Target | None = None
+    max_unavailable: int | str | None = None
+    min_available: int | str | None = None
+    protect_total_replicas: int | None = None
+    protect_operations: list[str] | None = None
+    ignored_pod_selector: dict[str, Any] | None = None
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    desired_available: int = 0
+    current_available: int = 0
+    unavailable_allowed: int = 0
+    disrupted_pods: dict[str, str | None] | None = None
+    unavailable_pods: dict[str, str | None] | None = None
+
+
+class _Budget(msgspec.Struct):
+    metadata: _Meta
+    spec: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+
+
+_decode = msgspec.json.Decoder(_Budget).decode
+
+
+def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
+    """The view of a budget's JSON text (v1beta1). Raises msgspec.DecodeError for what is none.
+
+    Where a typed field is empty, the annotation that it has in v1alpha1 counts: CRDs that were installed with
+    OpenKruise do not convert.
+    """
+    budget = _decode(raw)
+    meta, annotations = budget.metadata, budget.metadata.annotations or {}
+    found, unread = read(budget.spec or {}, _Spec, path="spec")
+    spec = found or _Spec()
+    counted, _ = read(budget.status or {}, _Status, path="status", raw={"disruptedPods", "unavailablePods"})
+    status = counted or _Status()
+    selector, problem = _selector(spec.selector)
+    ignored, ignored_problem = _ignored(spec.ignored_pod_selector)
+    target = spec.target_ref or _Target()
+    kind = group_kind(target.api_version, target.kind)
+    return BudgetView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=int(meta.resource_version or 0),
+        generation=meta.generation,
+        created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else None,
+        is_deleting=meta.deletion_timestamp is not None,
+        selector=selector,
+        target=(kind, target.name) if kind is not None and target.name else None,
+        target_version=target.api_version.rpartition("/")[2],
+        max_unavailable=spec.max_unavailable,
+        min_available=spec.min_available,
+        total=spec.protect_total_replicas or _number(annotations.get(keys.PROTECT_TOTAL_REPLICAS_ANNOTATION)),
+        operations=frozenset(spec.protect_operations or _items(annotations)),
+        ignored=ignored,
+        ignored_problem=ignored_problem,
+        problem=unread or problem,
+        stored_spec=budget.spec or {},
+        stored_status=budget.status or {},
+        desired_available=status.desired_available,
+        current_available=status.current_available,
+        unavailable_allowed=status.unavailable_allowed,
+        disrupted=_records(status.disrupted_pods),
+        unavailable=_records(status.unavailable_pods),
+    )
+
+
+def _records(stored: Mapping[str, str | None] | None) -> Mapping[str, str]:
+    return {name: since or "" for name, since in (stored or {}).items()}
+
+
+def _selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
+    """A selector without any requirement means no pod, as one that is not there."""
+    try:
+        found = selector_from(document)
+    except SelectorError as error:
+        return NOTHING, f"spec.selector: {error}"
+    return (NOTHING, "") if found.is_empty else (found, "")
+
+
+def _ignored(given: Mapping[str, Any] | None) -> tuple[Selector | None, str]:
+    """The selector, or why it cannot be read."""
+    try:
+        return (selector_from(given) if given is not None else None), ""
+    except SelectorError as error:
+        return None, str(error)
+
+
+def _items(annotations: Mapping[str, str]) -> list[str]:
+    """None at all where one of them is no operation: the budget then guards what it does by default."""
+    listed = annotations.get(keys.PROTECT_OPERATIONS_ANNOTATION, "")
+    found = [part.strip() for part in listed.split(",") if part.strip()]
+    return found if all(part in Operation.__members__ for part in found) else []
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
+
+
+# ── which budget, and what it is asked ───────────────────────────────────────
+
+
+def budget_name_of(pod: PodView) -> str:
+    """Name of the budget that protects the pod; empty: none does."""
+    return related_budget(pod.annotations)
+
+
+def related_budget(annotations: Mapping[str, str]) -> str:
+    """Name of the budget in a pod's annotations; empty: there is none."""
+    found = annotations.get(keys.RELATED_PUB_ANNOTATION)
+    return found or annotations.get(keys.LEGACY_RELATED_PUB_ANNOTATION, "")
+
+
+def related_annotations(name: str) -> dict[str, str]:
+    """What ties a pod to the budget of this name."""
+    return dict.fromkeys((keys.RELATED_PUB_ANNOTATION, keys.LEGACY_RELATED_PUB_ANNOTATION), name)
+
+
+def protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -> frozenset[str]:
+    """What the budget guards. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE only if it is listed;
+    else wherever UPDATE is."""
+    listed = budget.operations or frozenset(_PROTECTED_BY_DEFAULT)
+    if not is_resize_apart and Operation.UPDATE in listed:
+        return listed | {Operation.RESIZE}
+    return listed
+
+
+def is_exempt(annotations: Mapping[str, str]) -> bool:
+    """Whether the pod's annotation takes it out of every budget."""
+    return annotations.get(keys.NO_PROTECT_ANNOTATION) in _TRUE
+
+
+def is_recorded(budget: BudgetView, pod: PodView) -> bool:
+    """Whether the budget has let the pod go, or be updated, already. A record that is older than the pod was of
+    another pod of its name; one without a time that can be read counts until the controller drops it."""
+    since = budget.disrupted.get(pod.name, budget.unavailable.get(pod.name))
+    if since is None:
+        return False
+    try:
+        return pod.created_at is None or parse_time(since) >= int(pod.created_at)
+    except ValueError:
+        return True
+
+
+def lets_go_again(budget: BudgetView, pod: PodView, *, now: Instant) -> bool:
+    """Whether a record lets its pod go once more, for nothing: in the first half of its time.
+
+    After that the pod has to be asked for again. The budget as it is known here may be old, and the record may be gone
+    and its place given to another pod; or it runs out before it is seen what this request does.
+    """
+    if not is_recorded(budget, pod):
+        return False
+    lists = ((budget.disrupted, DISRUPTED_S), (budget.unavailable, UPDATED_S))
+    return any(
+        pod.name in records and now - record_time(records[pod.name]) < lasting_s / 2
+        for records, lasting_s in lists
+    )
+
+
+def record_time(text: str) -> Instant:
+    """When a pod was recorded. A time that cannot be read is long over."""
+    try:
+        return parse_time(text)
+    except ValueError:
+        return 0.0
+
+
+def ask(
+    budget: BudgetView | None,
+    pod: PodView,
+    operation: Operation,
+    *,
+    spent: int,
+    now: Instant,
+    settings: Settings,
+    is_resize_apart: bool = False,
+) -> Answer:
+    """Whether the pod may be taken out of service. `spent`: what was taken from the budget already, and is not in
+    its status yet.
+
+    A pod that does not serve, or whose update is still under way, costs nothing; neither does one that the
+    budget has let go before. A selector that cannot be read refuses rather than to guess.
+    Rule: OpenKruise's, in its order.
+    """
+    if budget is None or is_exempt(pod.annotations):
+        return FREE
+    if not counts_as_available(pod, now=now, settings=settings):
+        return FREE
+    if budget.ignored_problem:
+        text = f"PodUnavailableBudget {budget.name}: spec.ignoredPodSelector: {budget.ignored_problem}"
+        return Answer(refusal=text, code=RefusalCode.INVALID)
+    if budget.ignored is not None and budget.ignored.matches(pod.labels):
+        return FREE
+    if budget.desired_available == 0:
+        return FREE
+    if operation not in protected_operations(budget, is_resize_apart=is_resize_apart):
+        return FREE
+    if lets_go_again(budget, pod, now=now):
+        return FREE
+    if budget.unavailable_allowed - spent <= 0:
+        text = f"PodUnavailableBudget {budget.name} allows no more unavailable pods"
+        return Answer(refusal=text, code=RefusalCode.EXHAUSTED)
+    if budget.unconfirmed + spent > MOST_UNCONFIRMED:
+        text = f"PodUnavailableBudget {budget.name} has too many pods to confirm"
+        return Answer(refusal=text, code=RefusalCode.UNCONFIRMED)
+    return Answer(spends=True)
+
+
+def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Instant) -> Document:
+    """Merge patch of the budget's status that takes these pods from it; needs its resourceVersion as precondition.
+
+    The pods count as available until then, so currentAvailable goes down with them: the controller has nothing to
+    correct. RESIZE is recorded like UPDATE: its pod is not expected to go.
+    """
+    since = format_time(now)
+    staying = {name: since for name, operation in spent.items() if operation in _STAYING}
+    going = {name: since for name in spent if name not in staying}
+    status: Document = {
+        "unavailableAllowed": budget.unavailable_allowed - len(spent),
+        "currentAvailable": max(budget.current_available - len(spent), 0),
+    }
+    if staying:
+        status["unavailablePods"] = staying
+    if going:
+        status["disruptedPods"] = going
+    return {"status": status}
+
+
+_STAYING: Final = frozenset({Operation.UPDATE, Operation.RESIZE})
+
+
+# ── which pods count ─────────────────────────────────────────────────────────
+
+
+def counts_as_available(pod: PodView, *, now: Instant, settings: Settings) -> bool:
+    """Whether the pod serves and runs what its spec says: taking it out of service costs one of its budget."""
+    return _is_ready(pod) and (not _needs_check(pod) or _is_consistent(pod, now=now, settings=settings))
+
+
+def counts_at(pod: PodView, *, now: Instant, settings: Settings) -> Instant | None:
+    """When a pod that does not count may do so by time alone; None: not by time."""
+    if not _is_ready(pod) or not _needs_check(pod):
+        return None
+    return pod_verdict(pod, now=now, settings=settings).look_at
+
+
+def _is_ready(pod: PodView) -> bool:
+    return (
+        pod.phase == "Running"
+        and pod.has_ready_condition
+        and not pod.is_deleting
+        and not any(label.startswith(UNAVAILABLE_LABEL) for label in pod.labels)
+    )
+
+
+def _needs_check(pod: PodView) -> bool:
+    """Most pods were never updated in place and have images by tag: there is nothing to compare."""
+    if any("@" in one.image for one in pod.containers):
+        return True
+    found = pod.annotations
+    return bool(found) and any(name in found for name in _OF_UPDATES)
+
+
+_OF_UPDATES: Final = (
+    keys.IN_PLACE_STATE_ANNOTATION,
+    keys.IN_PLACE_GRACE_ANNOTATION,
+    keys.LEGACY_IN_PLACE_STATE_ANNOTATION,
+    keys.LEGACY_IN_PLACE_GRACE_ANNOTATION,
+    keys.SIDECARSET_STATE_ANNOTATION,
+)
+
+
+def _is_consistent(pod: PodView, *, now: Instant, settings: Settings) -> bool:
+    """Whether the pod runs what its spec says: by digest where images have one, else by its last updates in place."""
+    digests = {one.name: image_name(one.image).digest for one in pod.containers}
+    ids = {one.name: one.image_id for one in pod.container_statuses}
+    named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]
+    if any(not ids.get(name, "").endswith(digest) for name, digest in named):
+        return False
+    if len(named) == len(digests):
+        return True
+    return _has_new_sidecars(pod) and pod_verdict(pod, now=now, settings=settings).is_complete
+
+
+def _has_new_sidecars(pod: PodView) -> bool:
+    """Whether each sidecar that a SidecarSet updated in place runs its new image."""
+    if not pod.annotations.get(keys.SIDECARSET_LIST_ANNOTATION):
+        return True
+    before = replaced_image_ids(pod.annotations)
+    if before is None:
+        return False
+    images = {one.name: one.image for one in pod.containers}
+    return not any(
+        before.get(one.name) == one.image_id and images.get(one.name) != one.image
+        for one in pod.container_statuses
+    )

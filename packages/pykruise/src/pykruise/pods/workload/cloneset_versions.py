@@ -1,0 +1,138 @@
+"""CloneSets between v1alpha1 and v1beta1, and the templates of CloneSets in UnitedDeployments.
+
+v1alpha1 ──▶ to_hub() ──▶ v1beta1 ──▶ to_spoke() ──▶ v1alpha1; kube/schemas/conversion.py keeps what one side lacks
+
+A template is an object with `metadata` and `spec` too, so the functions serve both; they change what they are given.
+
+What is called differently: the update strategy is flat in v1alpha1 (pods/workload/flat_strategy.py), the reuse of
+claims is asked for the other way round, the exclusion of pods in PreparingDelete is a label, and the settings
+of image pre-download are annotations. A label or annotation stays on the v1beta1 object; in v1alpha1 it always
+says what the field says, so that a write through v1alpha1 brings back nothing that was taken away.
+"""
+
+from typing import Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import annotate, drop, section
+from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
+from pykruise.pods.view import keys
+from pykruise.pods.workload import flat_strategy
+
+__all__ = ["EXCLUDE_PREPARING_DELETE", "to_hub", "to_spoke"]
+
+EXCLUDE_PREPARING_DELETE: Final = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
+"""Label of a v1alpha1 CloneSet: "true" is the field of that name."""
+
+_FIELDS: Final = (
+    (keys.PRE_DOWNLOAD_PARALLELISM_ANNOTATION, "imagePreDownloadParallelism"),
+    (keys.PRE_DOWNLOAD_TIMEOUT_ANNOTATION, "imagePreDownloadTimeoutSeconds"),
+    (keys.PRE_DOWNLOAD_MIN_UPDATED_READY_ANNOTATION, "imagePreDownloadMinUpdatedReadyPods"),
+)
+"""Annotations of a v1alpha1 CloneSet: fields of the in-place strategy. The last may be a share of replicas, and
+is resolved when it is written: v1beta1 has room for a number only."""
+
+_SHARE: Final = "imagePreDownloadMinUpdatedReadyPods"
+
+
+def to_hub(doc: Document) -> Document:
+    """v1alpha1 as v1beta1."""
+    if (spec := section(doc, "spec")) is not None:
+        _spec_to_hub(doc, spec)
+    return doc
+
+
+def to_spoke(doc: Document) -> Document:
+    """v1beta1 as v1alpha1."""
+    if (spec := section(doc, "spec")) is not None:
+        _spec_to_spoke(doc, spec)
+    return doc
+
+
+def _spec_to_hub(doc: Document, spec: Document) -> None:
+    scale = _scale_strategy(spec)
+    if scale is not None:
+        # Always written: the default of the v1beta1 schema says the opposite.
+        scale["enablePVCReuse"] = scale.pop("disablePVCReuse", None) is not True
+        if _excludes_preparing_delete(doc):
+            scale["excludePreparingDelete"] = True
+    # v1alpha1 has fields for image pre-download, but its annotations are what counts.
+    in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
+    drop(in_place, *(field for _, field in _FIELDS))
+    flat_strategy.nest(spec)
+    _read_annotations(doc, spec)
+
+
+def _spec_to_spoke(doc: Document, spec: Document) -> None:
+    scale = _scale_strategy(spec)
+    if scale is not None:
+        scale["disablePVCReuse"] = scale.pop("enablePVCReuse", None) is not True
+        if scale.pop("excludePreparingDelete", None) is True:
+            annotate(doc, EXCLUDE_PREPARING_DELETE, "true", part="labels")
+        elif _excludes_preparing_delete(doc):
+            annotate(doc, EXCLUDE_PREPARING_DELETE, None, part="labels")
+    flat_strategy.flatten(spec)
+    _write_annotations(doc, spec)
+
+
+def _scale_strategy(spec: Document) -> Document | None:
+    """`spec.scaleStrategy`, made where it is missing; None: something else stands there."""
+    scale = spec.setdefault("scaleStrategy", {}) or {}
+    if not isinstance(scale, dict):
+        return None
+    spec["scaleStrategy"] = scale
+    return scale
+
+
+def _excludes_preparing_delete(doc: Document) -> bool:
+    return (section(doc, "metadata", "labels") or {}).get(EXCLUDE_PREPARING_DELETE) == "true"
+
+
+def _read_annotations(doc: Document, spec: Document) -> None:
+    """Settings of image pre-download into the strategy; what means no number is left out, except as text."""
+    annotations = section(doc, "metadata", "annotations") or {}
+    texts = {field: annotations[key] for key, field in _FIELDS if annotations.get(key)}
+    found: Document = {}
+    for field, text in texts.items():
+        number = _amount(field, text, spec)
+        if number is not None:
+            found[field] = number
+        elif field == "imagePreDownloadParallelism":
+            found[field] = text
+    if not found:
+        return
+    rolling = flat_strategy.rolling_update_of(spec)
+    if rolling is not None:
+        in_place = rolling.get("inPlaceUpdateStrategy")
+        rolling["inPlaceUpdateStrategy"] = {**(in_place if isinstance(in_place, dict) else {}), **found}
+
+
+def _write_annotations(doc: Document, spec: Document) -> None:
+    in_place = section(spec, "updateStrategy", "inPlaceUpdateStrategy")
+    was_empty = not in_place
+    for key, field in _FIELDS:
+        value = in_place.pop(field, None) if in_place is not None else None
+        said = _amount(field, (section(doc, "metadata", "annotations") or {}).get(key), spec)
+        if value is not None and value == said:
+            continue  # a text that means this number stays, as a share does
+        if value is not None:
+            annotate(doc, key, str(value))
+        elif said is not None or field == "imagePreDownloadParallelism":
+            annotate(doc, key, None)
+    if not in_place and not was_empty:
+        del spec["updateStrategy"]["inPlaceUpdateStrategy"]
+
+
+def _amount(field: str, text: object, spec: Document) -> int | None:
+    """The number that an annotation means, None when it means none."""
+    if field == _SHARE and is_percent(text):
+        replicas = spec.get("replicas", 1)
+        of = max(replicas, 0) if isinstance(replicas, int) else 1
+        return resolve(str(text), of=of, rounding=Rounding.UP)
+    return _number(text)
+
+
+def _number(text: object) -> int | None:
+    try:
+        return int(text) if isinstance(text, str) else None
+    except ValueError:
+        return None

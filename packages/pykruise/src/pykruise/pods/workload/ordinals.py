@@ -1,0 +1,118 @@
+"""Which numbers the pods of a StatefulSet have.
+
+spec.reserveOrdinals ──▶ reserved_of() ──▶ Reserved
+start + replicas + Reserved ──▶ wanted_ordinals(), is_wanted()
+name of a pod ──▶ split_name() ──▶ its set and its ordinal
+
+Pure. Ranges are kept as ranges: `0-2000000000` costs nothing.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.values.go_text import excerpt
+from pykruise.kube.values.ranges import Ranges, merged
+
+__all__ = [
+    "NO_ORDINAL",
+    "Reserved",
+    "is_wanted",
+    "last_wanted_ordinal",
+    "pod_name",
+    "range_of",
+    "reserved_of",
+    "split_name",
+    "wanted_ordinals",
+]
+
+NO_ORDINAL: Final = -1
+"""Of a pod whose name says none."""
+
+_LARGEST: Final = 2**31 - 1
+_RANGE: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})", re.ASCII)
+_LONGEST_ORDINAL: Final = 10
+
+
+class Reserved(msgspec.Struct, frozen=True):
+    """Ordinals that no pod gets."""
+
+    ranges: Ranges = Ranges()
+    problems: tuple[str, ...] = ()
+    """`spec.reserveOrdinals[<index>]: <what is wrong>` of entries that say nothing; the others count."""
+
+
+def range_of(text: str) -> tuple[int, int] | None:
+    """The first and last number of `5-8`; None: it is no range. The first may be greater than the last."""
+    found = _RANGE.fullmatch(text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def reserved_of(entries: Iterable[int | str]) -> Reserved:
+    """What `spec.reserveOrdinals` means. A bad entry (admission was bypassed) is left out with a warning."""
+    found: list[tuple[int, int]] = []
+    problems: list[str] = []
+    for index, entry in enumerate(entries):
+        pair = (entry, entry) if isinstance(entry, int) else range_of(entry)
+        if pair is None or pair[0] > pair[1]:
+            problems.append(f'spec.reserveOrdinals[{index}]: "{excerpt(str(entry))}" is no range such as 5-8')
+        else:
+            found.append(pair)
+    return Reserved(merged(found), tuple(problems))
+
+
+def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[int]:
+    """The ordinals of `replicas` pods, ascending: from `start` on, without the reserved ones.
+
+    Fewer where 32 bits do not reach: such a pod's name would say no ordinal.
+    """
+    wanted = _wanted(start, replicas, reserved)
+    while wanted and wanted[-1] > _LARGEST:
+        wanted.pop()
+    return wanted
+
+
+def last_wanted_ordinal(*, start: int, replicas: int, reserved: Reserved) -> int | None:
+    """The last of `wanted_ordinals()`, at the same cost for any number of replicas; None: there is none."""
+    missing = replicas
+    for first, last in reserved.ranges.gaps_from(start):
+        if missing <= 0:
+            return None
+        if last is None or missing <= last - first + 1:
+            return min(first + missing - 1, _LARGEST)
+        missing -= last - first + 1
+    return None
+
+
+def is_wanted(ordinal: int, *, start: int, replicas: int, reserved: Reserved) -> bool:
+    """Whether it is one of `wanted_ordinals()`, at the same cost for any number of replicas."""
+    ranges = reserved.ranges
+    if ordinal < start or ordinal > _LARGEST or ordinal in ranges:
+        return False
+    return ordinal - start - (ranges.count_below(ordinal) - ranges.count_below(start)) < replicas
+
+
+def _wanted(start: int, replicas: int, reserved: Reserved) -> list[int]:
+    wanted: list[int] = []
+    for first, last in reserved.ranges.gaps_from(start):
+        missing = replicas - len(wanted)
+        wanted.extend(range(first, first + missing if last is None else min(last + 1, first + missing)))
+        if len(wanted) >= replicas:
+            break
+    return wanted
+
+
+def split_name(name: str) -> tuple[str, int]:
+    """`web-3` is of `web` and has ordinal 3. One that does not fit 32 bits counts as none."""
+    parent, dash, digits = name.rpartition("-")
+    if not dash or not digits.isdecimal() or not digits.isascii():
+        return "", NO_ORDINAL
+    ordinal = int(digits) if len(digits) <= _LONGEST_ORDINAL else NO_ORDINAL
+    return parent, ordinal if ordinal <= _LARGEST else NO_ORDINAL
+
+
+def pod_name(owner: str, ordinal: int) -> str:
+    """`<set>-<ordinal>`."""
+    return f"{owner}-{ordinal}"

@@ -1,0 +1,166 @@
+"""The selector guard: an owner whose stored selector is not the one it manages by must not touch anything.
+
+spec.selector + the owner's revisions and pods ──▶ check_selector() ──▶ Managed  : go on
+                                                                   └─▶ Mismatch : touch nothing, say so
+record_of() ──▶ the annotation that every new revision is born with
+is_guarded(), managed_selector() ──▶ the selector that admission lets back in
+
+Pure; serves every kind that has pods and a selector. The webhook forbids a change of `spec.selector`, but a
+stored selector changes all the same when no webhook was asked (an outage, a restored etcd, a direct write). A
+controller that follows it orphans every pod it has and creates a second set beside them. The selector that
+pods are managed by is therefore recorded with the revisions, where a restart finds it again.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.pods.reasons import Code
+from pykruise.pods.view import keys
+from pykruise.pods.workload.revisions import RevisionView
+from pykruise.runtime.reasons import Reason
+
+__all__ = [
+    "LOOK_AGAIN_S",
+    "SELECTOR_CHANGED",
+    "SELECTOR_MISMATCH",
+    "Managed",
+    "Mismatch",
+    "canonical_selector",
+    "check_selector",
+    "is_guarded",
+    "managed_selector",
+    "record_of",
+]
+
+SELECTOR_MISMATCH: Final = "SelectorMismatch"
+"""Type of the condition (status True while the guard holds) and reason of the Warning event."""
+
+SELECTOR_CHANGED: Final = "SelectorChanged"
+"""Reason of the condition."""
+
+LOOK_AGAIN_S: Final = 600.0
+"""While the guard holds, the owner is requeued, and its event recorded again, this often."""
+
+
+class Managed(msgspec.Struct, frozen=True, kw_only=True):
+    """The selector is the one that pods are managed by."""
+
+    unrecorded: RevisionView | None = None
+    """The newest revision of an owner none of whose revisions has the record yet: it is to get it."""
+
+
+class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The selector was changed behind admission's back. Nothing may be created, deleted, changed or released."""
+
+    managed: str
+    """The recorded selector, canonical; empty: there is no record, and what is owned does not match."""
+    found: str
+    """The stored selector, canonical."""
+
+    def message(self, kind: str) -> str:
+        """What happened and how to recover, for the condition and the event. `kind`: for example CloneSet."""
+        managed = self.managed or "(not recorded; the pods or revisions that it owns do not match)"
+        return (
+            f"spec.selector is immutable: managed {managed}, found {self.found}; no pod will be created, deleted "
+            f"or updated until the managed selector is restored. Put it back; or delete the {kind} with its pods "
+            f"and create it anew; or, to keep the pods, delete it with --cascade=orphan, relabel them and create "
+            f"it anew."
+        )
+
+    @property
+    def reason(self) -> Reason:
+        """Why a pod is left alone."""
+        return Reason(Code.SELECTOR_CHANGED, "spec.selector is not the one that its pods are managed by")
+
+
+def canonical_selector(selector: Mapping[str, Any]) -> str:
+    """Compact JSON that is equal for selectors which mean the same: the order of keys, expressions and values
+    does not count, and absent is empty."""
+    labels = selector.get("matchLabels")
+    expressions = [
+        {
+            "key": str(one.get("key", "")),
+            "operator": str(one.get("operator", "")),
+            "values": sorted({str(value) for value in one.get("values") or ()}),
+        }
+        for one in selector.get("matchExpressions") or ()
+    ]
+    expressions.sort(key=lambda one: (one["key"], one["operator"], one["values"]))
+    found: Document = {}
+    if expressions:
+        found["matchExpressions"] = [
+            {field: value for field, value in one.items() if value} for one in expressions
+        ]
+    if labels:
+        found["matchLabels"] = dict(labels)
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def record_of(selector: Mapping[str, Any]) -> dict[str, str]:
+    """The annotation that a revision carries: under which selector pods of it are managed."""
+    return {keys.MANAGED_SELECTOR_ANNOTATION: canonical_selector(selector)}
+
+
+def check_selector(
+    selector: Mapping[str, Any], *, owned: Sequence[RevisionView], pods: Iterable[Mapping[str, str]]
+) -> Managed | Mismatch:
+    """Whether the owner may act under its stored `spec.selector`.
+
+    `owned` are the revisions whose controller is the owner (by uid), `pods` the labels of its pods that do not
+    terminate; neither was chosen by the selector. The newest record decides. Without one (an owner that
+    another manager kept) every owned revision must match, or, without revisions, one of the pods must.
+    """
+    found = canonical_selector(selector)
+    recorded = [one for one in owned if one.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
+    if recorded:
+        managed = max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
+        # Read and written anew, so that a record that was reformatted by hand still counts.
+        is_same = managed == found or _canonical_record(managed) == found
+        return Managed() if is_same else Mismatch(managed=managed, found=found)
+    try:
+        matches = selector_from(selector).matches
+    except SelectorError:
+        return Managed()  # nothing can be said of it; who plans refuses a selector that cannot be read
+    if owned:
+        if all(matches(one.labels) for one in owned):
+            return Managed(unrecorded=max(owned, key=_age))
+        return Mismatch(managed="", found=found)
+    labels = list(pods)
+    if labels and not any(matches(one) for one in labels):
+        return Mismatch(managed="", found=found)
+    return Managed()
+
+
+def is_guarded(conditions: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the controller says by its condition that the guard holds."""
+    return any(one.get("type") == SELECTOR_MISMATCH and one.get("status") == "True" for one in conditions)
+
+
+def managed_selector(owned: Iterable[RevisionView]) -> Document | None:
+    """The selector that the newest record names; None: there is no record, or it cannot be read. `owned`: revisions
+    whose controller is the owner. Admission lets exactly this selector back in."""
+    recorded = [one for one in owned if one.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
+    if not recorded:
+        return None
+    try:
+        found = json.loads(max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION])
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _age(revision: RevisionView) -> tuple[int, float, str]:
+    return revision.number, revision.created_at or 0.0, revision.name
+
+
+def _canonical_record(text: str) -> str:
+    try:
+        found = json.loads(text)
+        return canonical_selector(found)
+    except (ValueError, AttributeError, TypeError):
+        return text

@@ -1,0 +1,209 @@
+"""What is wrong with the parts that all workloads with pods have: metadata, selector, template.
+
+document ──▶ metadata_errors(), selector_errors(), pod_errors() ──▶ field errors
+order of updates ──▶ priority_errors(), scatter_errors() ──▶ field errors
+new + stored document ──▶ immutable_errors()
+
+Pure; serves every kind. A kind adds the errors of its own fields.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.documents import same
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules.field_errors import (
+    forbidden,
+    go_string_map,
+    invalid,
+    invalid_shown,
+    not_supported,
+    required,
+    without_stored,
+)
+from pykruise.kube.pod_rules.field_rules import check_not_negative
+from pykruise.kube.pod_rules.names import is_dns1123_subdomain, is_qualified_name
+from pykruise.kube.values.int_or_percent import IntOrPercent, is_whole_percent
+from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.pods.api import PriorityStrategy, ScatterTerm
+from pykruise.pods.template.metadata import pod_labels
+from pykruise.pods.template.validation import labels_errors, template_errors
+from pykruise.pods.workload.claims import template_name
+from pykruise.pods.workload.selector_guard import canonical_selector, is_guarded
+
+__all__ = [
+    "amount_errors",
+    "immutable_errors",
+    "label_selector_errors",
+    "metadata_errors",
+    "pod_errors",
+    "priority_errors",
+    "scatter_errors",
+    "selector_errors",
+]
+
+
+def metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
+    """Name, labels and annotations. A name may still be missing when it is to be generated."""
+    name = metadata.get("name")
+    if not name and not metadata.get("generateName"):
+        yield required("metadata.name", "name or generateName is required")
+    if name:
+        yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_subdomain(name))
+    yield from labels_errors(metadata.get("labels") or {}, "metadata.labels")
+    for key in metadata.get("annotations") or {}:
+        for problem in is_qualified_name(key.lower()):
+            yield invalid("metadata.annotations", key, problem)
+
+
+def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
+    """`spec.selector` must be readable, select something, and match the template. `kind`: in small letters."""
+    if spec.get("selector") is None:
+        yield required("spec.selector")
+        return
+    try:
+        selector = selector_from(spec["selector"])
+    except SelectorError as error:
+        yield invalid("spec.selector", spec["selector"], str(error))
+        return
+    if selector.is_empty:
+        yield invalid("spec.selector", spec["selector"], f"empty selector is invalid for {kind}")
+        return
+    labels = pod_labels(spec.get("template") or {})
+    if spec.get("template") and not selector.matches(labels):
+        field = "spec.template.metadata.labels"
+        yield invalid_shown(field, go_string_map(labels), "`selector` does not match template `labels`")
+
+
+def label_selector_errors(selector: Any, field: str, *, empty: str = "") -> Iterator[Cause]:
+    """A selector that can be read. `empty`: what is wrong with one that selects everything; without, nothing is."""
+    try:
+        found = selector_from(selector)
+    except SelectorError as error:
+        yield invalid(field, selector, str(error))
+        return
+    if empty and found.is_empty:
+        yield invalid(field, selector, empty)
+
+
+def amount_errors(value: IntOrPercent | None, field: str) -> Iterator[Cause]:
+    """A whole number of at least 0, or a whole percentage."""
+    if not isinstance(value, str):
+        yield from check_not_negative(value, field)
+    elif not is_whole_percent(value):
+        yield invalid(field, value, "must be a valid percent value (e.g. '10%') or a whole number")
+
+
+def pod_errors(
+    spec: Mapping[str, Any],
+    *,
+    kind: str,
+    further_volumes: Collection[str] = (),
+    stored: Mapping[str, Any] | None = None,
+) -> Iterator[Cause]:
+    """`spec.template` as a pod that is always to run.
+
+    `stored`: the object that is updated. What is wrong with its template already, however it got there, keeps
+    no client from changing something else; its owner's status says what is wrong with it.
+    """
+    template = spec.get("template")
+    if not template:
+        yield required("spec.template")
+        return
+    old: Mapping[str, Any] = (stored or {}).get("spec") or {}
+    if not _has_template(old, spec):
+        yield from without_stored(
+            template_errors(template, "spec.template", further_volumes=list(further_volumes)),
+            lambda: _stored_errors(old),
+        )
+    pod: Mapping[str, Any] = template.get("spec") or {}
+    policy = pod.get("restartPolicy")
+    if policy and policy != "Always":
+        yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
+    if pod.get("activeDeadlineSeconds") is not None:
+        field = "spec.template.spec.activeDeadlineSeconds"
+        yield forbidden(field, f"activeDeadlineSeconds in {kind} is not supported")
+
+
+def _has_template(old: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+    return all(same(old.get(field), spec.get(field)) for field in ("template", "volumeClaimTemplates"))
+
+
+def _stored_errors(old: Mapping[str, Any]) -> list[Cause]:
+    """Of the stored template, with the volumes of its own claims."""
+    template = old.get("template")
+    if not template:
+        return []
+    claims = [template_name(one) for one in old.get("volumeClaimTemplates") or ()]
+    return template_errors(template, "spec.template", further_volumes=claims)
+
+
+def immutable_errors(
+    new: Mapping[str, Any],
+    stored: Mapping[str, Any],
+    *,
+    kind: str,
+    mutable: Collection[str],
+    managed: Mapping[str, Any] | None = None,
+) -> Iterator[Cause]:
+    """Only `mutable` fields of the spec may change; in practice, the selector stays.
+
+    `new` is the spec, `stored` the whole object. A selector that was changed behind admission's back may be
+    put back to the one that pods are managed by: `managed`, by the record of its revisions.
+    """
+    old: Mapping[str, Any] = stored.get("spec") or {}
+    fields = {*new, *old} - {*mutable}
+    guarded = is_guarded((stored.get("status") or {}).get("conditions") or ())
+    if guarded and managed is not None and _is_selector(new.get("selector"), managed):
+        fields.discard("selector")
+    if any(not _means_the_same(field, new.get(field), old.get(field)) for field in fields):
+        allowed = ", ".join(f"'{field}'" for field in mutable)
+        yield forbidden("spec", f"updates to {kind} spec for fields other than {allowed} are forbidden")
+
+
+def _is_selector(selector: Any, managed: Mapping[str, Any]) -> bool:
+    return isinstance(selector, Mapping) and canonical_selector(selector) == canonical_selector(managed)
+
+
+def _means_the_same(field: str, new: Any, old: Any) -> bool:
+    if field == "selector":
+        new, old = _plain_selector(new), _plain_selector(old)
+    return same(new, old)
+
+
+def _plain_selector(selector: Any) -> Any:
+    if not isinstance(selector, Mapping):
+        return selector
+    return {name: value for name, value in selector.items() if value}
+
+
+def priority_errors(strategy: PriorityStrategy | None, field: str) -> Iterator[Cause]:
+    """A priorityStrategy: one of its lists, weights from 0 to 100 with selectors that select something, keys."""
+    if strategy is None:
+        return
+    if strategy.weight_priority and strategy.order_priority:
+        yield required(field, "only one of weightPriority and orderPriority may be used")
+    for weight in strategy.weight_priority or ():
+        if not 0 <= weight.weight <= 100:
+            yield required(field, f"weight {weight.weight} is not between 0 and 100")
+        try:
+            if selector_from(msgspec.to_builtins(weight.match_selector)).is_empty:
+                yield required(field, "matchSelector may not be empty")
+        except SelectorError as error:
+            yield required(field, f"matchSelector: {error}")
+    for order in strategy.order_priority or ():
+        if not order.ordered_key:
+            yield required(field, "orderedKey may not be empty")
+
+
+def scatter_errors(terms: Iterable[ScatterTerm], field: str) -> Iterator[Cause]:
+    """A scatterStrategy: keys, and each pair once."""
+    seen: set[tuple[str, str]] = set()
+    for term in terms:
+        if not term.key:
+            yield required(field, "key may not be empty")
+        if (term.key, term.value) in seen:
+            yield required(field, f"{term.key}={term.value} is listed more than once")
+        seen.add((term.key, term.value))

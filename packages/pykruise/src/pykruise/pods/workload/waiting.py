@@ -1,0 +1,96 @@
+"""What a workload waits for, as a condition of its status: why it has not converged.
+
+a kind's waiting.py ──▶ Reason ──▶ with_waiting() ──▶ conditions
+pods with obstacles ──▶ waiting_for_pods() ──▶ Reason
+
+Pure; for kinds whose conditions are Kubernetes' plain ones.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol, TypeVar
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.schemas.types import PlainCondition
+from pykruise.pods.reasons import Code
+from pykruise.pods.view.pod_view import PodView
+from pykruise.runtime.reasons import Reason
+
+__all__ = [
+    "WAITING",
+    "condition_of",
+    "waiting_for_pods",
+    "waiting_for_strategy",
+    "with_condition",
+    "with_waiting",
+    "without",
+]
+
+
+class _OfType(Protocol):
+    @property
+    def type(self) -> str: ...
+
+
+C = TypeVar("C", bound=_OfType)
+
+WAITING: Final = "Waiting"
+"""Type of the condition."""
+
+_UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
+
+
+def waiting_for_pods(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
+    """The first pod's obstacle, and how many pods share it; None: there is no obstacle."""
+    if not obstacles:
+        return None
+    pod, first = obstacles[0]
+    others = sum(found.code == first.code for _, found in obstacles) - 1
+    more = f" (and {others} more)" if others else ""
+    return Reason(first.code, f"pod {pod.name}{more} {first.message}", first.remedy)
+
+
+def waiting_for_strategy(count: str, *, is_on_delete: bool, is_paused: bool) -> Reason | None:
+    """Pods of an older template that `spec.updateStrategy` leaves as they are. `count`: how many, in words."""
+    if is_on_delete:
+        remedy = "delete them to have them updated, or choose RollingUpdate"
+        return Reason(Code.ON_DELETE, f"{count}, and the update strategy is OnDelete", remedy)
+    if is_paused:
+        return Reason(Code.PAUSED, f"{count}, and updates are paused", _UNPAUSE)
+    return None
+
+
+def with_waiting(
+    conditions: Sequence[PlainCondition], waiting: Reason | None, *, now: Instant
+) -> list[PlainCondition]:
+    """The condition Waiting while there is something to wait for; without `waiting` it is dropped."""
+    if waiting is None:
+        return without(conditions, WAITING)
+    return with_condition(
+        conditions, WAITING, reason=waiting.code, message=waiting.condition_message, now=now
+    )
+
+
+def with_condition(
+    conditions: Sequence[PlainCondition],
+    kind: str,
+    *,
+    reason: str = "",
+    message: str = "",
+    status: str = "True",
+    now: Instant,
+) -> list[PlainCondition]:
+    """The conditions with this one. Its words may change without its time: only its status has one."""
+    old = condition_of(conditions, kind)
+    kept = old.last_transition_time if old is not None and old.status == status else format_time(now)
+    new = PlainCondition(type=kind, status=status, reason=reason, message=message, last_transition_time=kept)
+    return [*without(conditions, kind), new]
+
+
+def condition_of(conditions: Iterable[C] | None, kind: str) -> C | None:
+    """The condition of this type, or None."""
+    return next((one for one in conditions or () if one.type == kind), None)
+
+
+def without(conditions: Iterable[C], *kinds: str) -> list[C]:
+    """The conditions of other types."""
+    return [one for one in conditions if one.type not in kinds]

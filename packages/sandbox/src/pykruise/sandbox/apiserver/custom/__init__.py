@@ -1,0 +1,1 @@
+"""Custom resources: definitions, schemas, expressions, conversion."""

@@ -1,0 +1,57 @@
+"""Conversion of custom resources by functions of this process, where a cluster would ask a webhook.
+
+storage version ──▶ ConversionFunctions.converter(crd, version) ──▶ another served version, and back
+
+A CRD that names a conversion webhook is not converted here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykruise.kube.documents import Document
+from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
+from pykruise.sandbox.apiserver.catalog import Converter
+from pykruise.sandbox.apiserver.requests.statuses import internal_error
+
+__all__ = ["ConversionFunctions"]
+
+
+class ConversionFunctions:
+    """A `catalog.Conversions` of the kinds in the table; objects of others only get another apiVersion."""
+
+    def __init__(self, table: Conversions) -> None:
+        self._table = table
+
+    def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
+        spec = crd["spec"]
+        group, kind = spec["group"], spec["names"]["kind"]
+        storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
+        asks_webhook = (spec.get("conversion") or {}).get("strategy") == "Webhook"
+        recorded = set((crd.get("status") or {}).get("storedVersions") or ())
+        is_plain = version == storage and recorded <= {
+            storage
+        }  # else some may be stored in the other version
+        if is_plain or asks_webhook or (group, kind) not in self._table:
+            return None
+        return _FunctionConverter(self._table, stored=f"{group}/{storage}", served=f"{group}/{version}")
+
+
+class _FunctionConverter:
+    def __init__(self, table: Conversions, *, stored: str, served: str) -> None:
+        self._table = table
+        self._stored = stored
+        self._served = served
+
+    async def from_storage(self, docs: Sequence[Document]) -> list[Document]:
+        return [self._converted(doc, self._served) for doc in docs]
+
+    async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
+        return [self._converted(doc, self._stored) for doc in docs]
+
+    def _converted(self, doc: Document, to: str) -> Document:
+        """Its failure is that of the whole request, as with a webhook."""
+        try:
+            return convert(doc, to, self._table)
+        except ConversionError as err:
+            what = f"{doc.get('apiVersion')}, Kind={doc.get('kind')}"
+            raise internal_error(f"conversion webhook for {what} failed: {err}") from err

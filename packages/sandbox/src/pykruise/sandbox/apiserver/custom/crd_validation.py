@@ -1,0 +1,236 @@
+"""What a CustomResourceDefinition may say: the checks of its names, versions, schemas and conversion.
+
+a CRD, the one before ──▶ crd_errors() ──▶ causes
+
+Pure. Rules: Kubernetes' validation of CustomResourceDefinitions.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.kube.pod_rules.names import is_dns1035_label, is_dns1123_subdomain
+from pykruise.sandbox.apiserver.custom.schema import NotStructuralError, StructuralSchema
+
+__all__ = [
+    "crd_errors",
+    "immutable_errors",
+    "is_true",
+    "name_of_crd_errors",
+    "stored_version_errors",
+    "versions_of",
+]
+
+
+_COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+
+
+def versions_of(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Its versions that are objects."""
+    versions = spec.get("versions")
+    return [each for each in versions if isinstance(each, dict)] if isinstance(versions, list) else []
+
+
+def is_true(status: Mapping[str, Any], kind: str) -> bool:
+    """Whether the condition of that type holds."""
+    return any(
+        condition.get("type") == kind and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+
+
+def name_of_crd_errors(doc: Document) -> Iterator[Cause]:
+    """The object's name is made of the kind's plural and its group."""
+    spec = doc.get("spec") or {}
+    expected = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
+    name = doc["metadata"].get("name") or ""
+    if name and name != expected:
+        yield causes.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+
+def crd_errors(doc: Document) -> Iterator[Cause]:
+    """All errors of a CRD's spec."""
+    spec = doc.get("spec")
+    if not isinstance(spec, dict):
+        yield causes.required("spec")
+        return
+    names = spec.get("names") if isinstance(spec.get("names"), dict) else {}
+    group = spec.get("group") or ""
+    if not group:
+        yield causes.required("spec.group")
+    else:
+        for text in is_dns1123_subdomain(group):
+            yield causes.invalid("spec.group", group, text)
+        if group and "." not in group:
+            yield causes.invalid("spec.group", group, "should be a domain with at least one dot")
+    scope = spec.get("scope") or ""
+    if not scope:
+        yield causes.required("spec.scope")
+    elif scope not in ("Cluster", "Namespaced"):
+        yield causes.not_supported("spec.scope", scope, ["Cluster", "Namespaced"])
+    yield from _version_errors(spec)
+    yield from _name_errors(names or {}, "spec.names")
+    yield from _conversion_errors(spec)
+    if spec.get("preserveUnknownFields"):
+        text = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true "
+            "in spec.versions[*].schema instead"
+        )
+        yield causes.invalid("spec.preserveUnknownFields", True, text)
+    yield from stored_version_errors(doc)
+
+
+def _version_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    versions = versions_of(spec)
+    if not versions:
+        yield causes.invalid(
+            "spec.versions",
+            spec.get("versions") or [],
+            "must have exactly one version marked as storage version",
+        )
+        return
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        path = f"spec.versions[{index}]"
+        name = version.get("name") or ""
+        for text in is_dns1035_label(name):
+            yield causes.invalid(f"{path}.name", name, text)
+            if index == 0:  # once more, as the version of the CRD as a whole
+                yield causes.invalid("spec.version", name, text)
+        if name in seen:
+            yield causes.invalid(
+                "spec.versions", [each.get("name") for each in versions], "must contain unique version names"
+            )
+        seen.add(name)
+        # What is said once for all versions is read as said of the CRD as a whole.
+        alone = len(versions) == 1
+        own = f"{path}.schema"
+        yield from _schema_errors(version, "spec.validation" if alone else own, missing=own)
+        place = "spec" if alone else path
+        yield from _subresource_errors(version, place)
+        for position, column in enumerate(version.get("additionalPrinterColumns") or ()):
+            yield from _column_errors(column, f"{place}.additionalPrinterColumns[{position}]")
+        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+            text = "can only be set for deprecated versions"
+            yield causes.invalid(f"{path}.deprecationWarning", version["deprecationWarning"], text)
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        listed = [version.get("name") for version in versions]
+        yield causes.invalid(
+            "spec.versions", listed, "must have exactly one version marked as storage version"
+        )
+
+
+def _schema_errors(version: Mapping[str, Any], path: str, *, missing: str) -> Iterator[Cause]:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    if schema is None:
+        yield causes.required(f"{missing}.openAPIV3Schema", "schemas are required")
+        return
+    try:
+        StructuralSchema.from_crd_schema(schema, path=f"{path}.openAPIV3Schema")
+    except NotStructuralError as err:
+        yield from err.causes
+    except RecursionError:
+        yield causes.invalid(f"{path}.openAPIV3Schema", "", "is nested too deep")
+
+
+def _subresource_errors(version: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    scale = (version.get("subresources") or {}).get("scale")
+    if scale is None:
+        return
+    for member, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+        value = scale.get(member) or ""
+        field = f"{path}.subresources.scale.{member}"
+        if not value:
+            yield causes.required(field)
+        elif not value.startswith("."):
+            yield causes.invalid(field, value, "must be a simple json path starting with .")
+        elif not value.startswith(root) or "[" in value:
+            yield causes.invalid(field, value, f"should be a json path under {root.rstrip('.')}")
+    selector = scale.get("labelSelectorPath")
+    if selector and not selector.startswith((".spec.", ".status.")):
+        field = f"{path}.subresources.scale.labelSelectorPath"
+        yield causes.invalid(field, selector, "should be a json path under either .status or .spec")
+
+
+def _column_errors(column: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    if not column.get("name"):
+        yield causes.required(f"{path}.name")
+    kind = column.get("type") or ""
+    if not kind:
+        text = f"must be one of {','.join(_COLUMN_TYPES)}"
+        yield causes.required(f"{path}.type", text)
+    elif kind not in _COLUMN_TYPES:
+        yield causes.invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
+    if not column.get("jsonPath"):
+        yield causes.required(f"{path}.JSONPath")
+    elif not column["jsonPath"].startswith("."):
+        text = "must be a simple json path starting with ."
+        yield causes.invalid(f"{path}.JSONPath", column["jsonPath"], text)
+
+
+def _name_errors(names: Mapping[str, Any], path: str) -> Iterator[Cause]:
+    for member in ("plural", "singular", "kind", "listKind"):
+        value = names.get(member) or ""
+        if not value:
+            yield causes.required(f"{path}.{member}")
+            continue
+        checked = value if member in ("plural", "singular") else value.lower()
+        what = "a DNS-1035 label"
+        for text in is_dns1035_label(checked):
+            prefix = (
+                ""
+                if member in ("plural", "singular")
+                else "may have mixed case, but should otherwise match: "
+            )
+            yield causes.invalid(f"{path}.{member}", value, f"{prefix}{text}" if what else text)
+    for index, short in enumerate(names.get("shortNames") or ()):
+        for text in is_dns1035_label(short):
+            yield causes.invalid(f"{path}.shortNames[{index}]", short, text)
+    for index, category in enumerate(names.get("categories") or ()):
+        for text in is_dns1035_label(category):
+            yield causes.invalid(f"{path}.categories[{index}]", category, text)
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        text = "kind and listKind may not be the same"
+        yield causes.invalid(f"{path}.listKind", names["listKind"], text)
+
+
+def _conversion_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
+    conversion = spec.get("conversion")
+    if not isinstance(conversion, dict):
+        return
+    strategy = conversion.get("strategy") or ""
+    if strategy not in ("None", "Webhook"):
+        yield causes.not_supported("spec.conversion.strategy", strategy, ["None", "Webhook"])
+    if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("clientConfig"):
+        text = "required when strategy is set to Webhook"
+        yield causes.required("spec.conversion.webhookClientConfig", text)
+    if strategy == "Webhook" and not (conversion.get("webhook") or {}).get("conversionReviewVersions"):
+        yield causes.required("spec.conversion.conversionReviewVersions")
+
+
+def stored_version_errors(doc: Document) -> Iterator[Cause]:
+    """Versions that are stored must stay."""
+    stored: Sequence[str] = (doc.get("status") or {}).get("storedVersions") or ()
+    versions = [version.get("name") for version in versions_of(doc.get("spec") or {})]
+    if not stored:
+        text = "Invalid value: []string(nil): must have at least one stored version"
+        yield Cause(reason="FieldValueInvalid", message=text, field="status.storedVersions")
+    for index, version in enumerate(stored):
+        if version not in versions:
+            yield causes.invalid(f"status.storedVersions[{index}]", version, "must appear in spec.versions")
+
+
+def immutable_errors(new: Document, old: Document) -> Iterator[Cause]:
+    """An established CRD keeps what its objects are stored under."""
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    pairs = [("spec.group", spec.get("group"), before.get("group"))]
+    names, old_names = spec.get("names") or {}, before.get("names") or {}
+    pairs.append(("spec.names.plural", names.get("plural"), old_names.get("plural")))
+    if is_true(old.get("status") or {}, "Established"):
+        pairs.append(("spec.scope", spec.get("scope"), before.get("scope")))
+        pairs.append(("spec.names.kind", names.get("kind"), old_names.get("kind")))
+    for field, after, was in pairs:
+        if after != was:
+            yield causes.invalid(field, after, "field is immutable")

@@ -1,0 +1,126 @@
+"""Keeps what is served in step with the CRDs that are stored, and ends a CRD with its objects.
+
+Core commits a change of a CRD or of its objects ──▶ Definitions ──▶ the CRD's status, the Catalog, removals
+
+Everything happens in the step of the commit: when the answer to the POST of a CRD is out, its resource is
+served.
+"""
+
+import msgspec
+
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import Document, decode
+from pykruise.sandbox.apiserver.catalog import CatalogEntry, Conversions
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.custom.crds import CRD_SHELF, read_crd, set_condition, settle
+from pykruise.sandbox.apiserver.objects.storage import Change, Stored
+from pykruise.sandbox.apiserver.requests.deletion import CRD_CLEANUP
+
+__all__ = ["Definitions"]
+
+
+class Definitions:
+    """Owns the part of the catalog that comes from CRDs; `conversions` convert their objects."""
+
+    def __init__(self, core: Core, conversions: Conversions | None = None) -> None:
+        self._core = core
+        self._conversions = conversions
+        self._shelves: set[str] = set()
+        self._names: dict[str, Document] = {}
+        """Of each CRD its group and the names it has, as they stand in it: all that others must know."""
+        core.on_change(CRD_SHELF, self._crd_changed)
+        for stored in core.storage.scan(CRD_SHELF).items:
+            self._serve(stored)
+
+    def _crd_changed(self, change: Change) -> None:
+        if change.new is not None:
+            self._settle(change.new)
+            return
+        assert change.old is not None
+        name = change.old.key.name
+        self._names.pop(name, None)
+        shelves = {entry.shelf for entry in self._core.catalog.of_crd(name)}
+        self._core.catalog.remove(name)
+        for shelf in shelves:
+            self._core.hub.end(shelf)
+        # Its names are free: a CRD that waited for them can have them.
+        for stored in self._core.storage.scan(CRD_SHELF).items:
+            self._settle(stored)
+
+    def _settle(self, stored: Stored) -> None:
+        """Write what follows from the CRD into its status, or serve it when that is there already."""
+        name = stored.key.name
+        others = [names for other, names in self._names.items() if other != name]
+        now = self._core.clock()
+        before = decode(stored.raw)
+        doc = settle(decode(stored.raw), others, format_time(now))
+        managed = self._core.ownership.by_server(
+            self._entry(), stored.managed, before, doc, now=now, subresource="status"
+        )
+        # A write that changes something comes back here as a change of its own.
+        if self._core.put(self._entry(), stored, doc, managed=managed) is stored:
+            self._serve(stored)
+
+    def _serve(self, stored: Stored) -> None:
+        name = stored.key.name
+        doc, entries = read_crd(stored.raw)
+        if (conversions := self._conversions) is not None:
+            entries = tuple(
+                msgspec.structs.replace(one, converter=conversions.converter(doc, one.resource.version))
+                for one in entries
+            )
+        accepted = (doc.get("status") or {}).get("acceptedNames") or {}
+        self._names[name] = {
+            "spec": {"group": doc["spec"].get("group")},
+            "status": {"acceptedNames": accepted},
+        }
+        catalog = self._core.catalog
+        served = {entry.resource.version for entry in entries if entry.served}
+        shelves = {entry.shelf for entry in entries}
+        known = {version for shelf in shelves for version in catalog.versions_of(shelf)}
+        is_less_served = {entry.resource.version for entry in catalog.of_crd(name)} - served
+        if is_less_served or known - {entry.api_version for entry in entries}:
+            catalog.remove(name)
+        catalog.install(entries)
+        for shelf in shelves - self._shelves:
+            self._shelves.add(shelf)
+            self._core.on_change(shelf, self._custom_resource_changed)
+
+    def end_if_empty(self, name: str) -> None:
+        """Take the cleanup finalizer off a terminating CRD that has no objects any more."""
+        stored = self._core.get(self._entry(), "", name)
+        if stored is None:
+            return
+        doc = decode(stored.raw)
+        finalizers = doc["metadata"].get("finalizers") or []
+        if not doc["metadata"].get("deletionTimestamp") or CRD_CLEANUP not in finalizers:
+            return
+        if any(
+            self._core.storage.scan(entry.shelf, limit=1).items for entry in self._core.catalog.of_crd(name)
+        ):
+            self._note(doc, "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+            self._core.put(self._entry(), stored, doc)
+            return
+        finalizers = [each for each in finalizers if each != CRD_CLEANUP]
+        if not finalizers:
+            self._core.remove(self._entry(), stored)
+            return
+        doc["metadata"]["finalizers"] = finalizers
+        self._note(doc, "False", "InstanceDeletionCompleted", "removed all instances")
+        self._core.put(self._entry(), stored, doc)
+
+    def _note(self, doc: Document, status: str, reason: str, message: str) -> None:
+        now = format_time(self._core.clock())
+        set_condition(doc["status"], "Terminating", status == "True", reason, message, now)
+
+    def _entry(self) -> CatalogEntry:
+        entry = self._core.catalog.of_shelf(CRD_SHELF)
+        assert entry is not None
+        return entry
+
+    def _custom_resource_changed(self, change: Change) -> None:
+        if change.new is not None:
+            return
+        entry = self._core.catalog.of_shelf(change.shelf)
+        if entry is not None and entry.terminating:
+            self.end_if_empty(entry.crd)

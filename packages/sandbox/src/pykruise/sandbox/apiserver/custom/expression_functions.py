@@ -1,0 +1,178 @@
+"""Functions that Kubernetes adds to CEL: of texts, lists and quantities, and `format`.
+
+expressions.py ──▶ FUNCTIONS, by name ──▶ the language's own call them
+
+Pure. A quantity is a map with its amount, since the language has no values of our own: equal amounts are equal,
+whatever they were written as. Rules: Kubernetes' CEL libraries, cel-go's `format`.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from pykruise.kube.values.go_text import quoted
+from pykruise.kube.values.patterns import compile_pattern
+from pykruise.kube.values.quantities import Quantity
+
+__all__ = ["FUNCTIONS"]
+
+# --- texts and lists ----------------------------------------
+
+
+def _find(text: str, pattern: str) -> str:
+    match = compile_pattern(pattern).search(text)
+    return match[0] if match else ""
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    found = [match[0] for match in compile_pattern(pattern).finditer(text)]
+    return found if limit < 0 else found[:limit]
+
+
+def _is_sorted(items: Sequence[Any]) -> bool:
+    return all(one <= other for one, other in pairwise(items))
+
+
+def _index_of(items: Any, item: Any, *start: int) -> int:
+    """Of a list or a string; -1 where it is not in it."""
+    if isinstance(items, str):
+        return items.find(item, *start)
+    return next((place for place, each in enumerate(items) if each == item), -1)
+
+
+def _last_index_of(items: Any, item: Any, *end: int) -> int:
+    if isinstance(items, str):
+        return items.rfind(item, 0, end[0] + len(item)) if end else items.rfind(item)
+    return next((place for place in reversed(range(len(items))) if items[place] == item), -1)
+
+
+# --- format ----------------------------------------
+
+_CLAUSE: Final = re.compile(r"%(?:%|(?:\.(\d+))?([a-zA-Z]))|%")
+
+
+def _format(text: str, values: Sequence[Any]) -> str:
+    """`"%s has %d".format(["a", 1])`: %s, %d, %f, %e, %b, %o, %x and %X. Raises ValueError."""
+    left = list(reversed(values))
+
+    def filled(match: re.Match[str]) -> str:
+        if match[0] == "%%":
+            return "%"
+        if match[2] is None or match[2] not in _VERBS:
+            raise ValueError(
+                f"could not parse formatting clause: unrecognized formatting clause {match[0]!r}"
+            )
+        if not left:
+            raise ValueError(f"index {len(values)} out of range")
+        return _VERBS[match[2]](left.pop(), int(match[1]) if match[1] else 6)
+
+    return _CLAUSE.sub(filled, text)
+
+
+def _shown(value: Any, _digits: int = 0) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)
+        case Mapping():
+            return "{" + ", ".join(f"{_inner(key)}:{_inner(value[key])}" for key in sorted(value)) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(_inner(each) for each in value) + "]"
+        case _:
+            return str(value)
+
+
+def _inner(value: Any) -> str:
+    """Inside of a list or map, texts are quoted."""
+    return quoted(value) if isinstance(value, str) else _shown(value)
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("decimal clause can only be used on integers")
+    return value
+
+
+def _hex(value: Any) -> str:
+    if isinstance(value, str):
+        return value.encode().hex()
+    return value.hex() if isinstance(value, bytes) else f"{_whole(value):x}"
+
+
+_VERBS: Final[Mapping[str, Callable[[Any, int], str]]] = {
+    "s": _shown,
+    "d": lambda value, _: str(_whole(value)),
+    "f": lambda value, digits: f"{float(value):.{digits}f}",
+    "e": lambda value, digits: f"{float(value):.{digits}e}",
+    "b": lambda value, _: f"{int(value) if isinstance(value, bool) else _whole(value):b}",
+    "o": lambda value, _: f"{_whole(value):o}",
+    "x": lambda value, _: _hex(value),
+    "X": lambda value, _: _hex(value).upper(),
+}
+
+# --- quantities ----------------------------------------
+
+_MARK: Final = "quantity/n"
+_NANO: Final = 10**9
+
+
+def _of_nano(nano: int) -> dict[str, str]:
+    return {_MARK: str(nano)}
+
+
+def _nano(value: Any) -> int:
+    if isinstance(value, Mapping) and set(value) == {_MARK}:
+        return int(value[_MARK])
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value * _NANO
+    raise ValueError("no such overload: this is no quantity")
+
+
+def _quantity(text: str) -> dict[str, str]:
+    return _of_nano(Quantity.parse(text).nano)
+
+
+def _is_quantity(text: Any) -> bool:
+    try:
+        Quantity.parse(text)
+    except ValueError:
+        return False
+    return isinstance(text, str)
+
+
+def _as_integer(value: Any) -> int:
+    nano = _nano(value)
+    if nano % _NANO:
+        raise ValueError("cannot convert value to integer")
+    return nano // _NANO
+
+
+def _compare(one: Any, other: Any) -> int:
+    left, right = _nano(one), _nano(other)
+    return (left > right) - (left < right)
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "find": _find,
+    "findAll": _find_all,
+    "indexOf": _index_of,
+    "isSorted": _is_sorted,
+    "lastIndexOf": _last_index_of,
+    "format": _format,
+    "quantity": _quantity,
+    "isQuantity": _is_quantity,
+    "isGreaterThan": lambda one, other: _compare(one, other) > 0,
+    "isLessThan": lambda one, other: _compare(one, other) < 0,
+    "compareTo": _compare,
+    "add": lambda one, other: _of_nano(_nano(one) + _nano(other)),
+    "sub": lambda one, other: _of_nano(_nano(one) - _nano(other)),
+    "sign": lambda one: _compare(one, _of_nano(0)),
+    "isInteger": lambda one: not _nano(one) % _NANO,
+    "asInteger": _as_integer,
+    "asApproximateFloat": lambda one: _nano(one) / _NANO,
+}
+"""Functions and methods alike, by name; a method gets its receiver first."""

@@ -1,0 +1,188 @@
+"""CEL expressions: compiled once, refused when they use what is not there.
+
+text + names of variables ──▶ compile_expression() ──▶ Expression ──▶ evaluate(variables) ──▶ a value
+
+The language is the `common-expression-language` package's. The functions Kubernetes adds to it are in
+expression_functions.py, but for those of URLs, IP addresses, semantic versions, optional field selection (`a.?b`),
+`cel.bind` and two-variable comprehensions: an expression that uses one of these is refused when it is written, and
+the message names it.
+There is no type checker: a field that does not exist, or a comparison of unlike types, is reported when the
+expression is evaluated.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, lru_cache
+from typing import Any, Final
+
+from pykruise.kube.values.go_text import quoted
+
+__all__ = [
+    "CONDITION_VARIABLES",
+    "POLICY_VARIABLES",
+    "RESERVED_WORDS",
+    "EvaluationError",
+    "Expression",
+    "ExpressionError",
+    "compile_expression",
+    "conditions_hold",
+    "optional",
+]
+
+CONDITION_VARIABLES: Final = frozenset(("object", "oldObject", "request"))
+"""What the matchConditions of a webhook may look at. `authorizer` is not there."""
+
+RESERVED_WORDS: Final = frozenset(
+    """true false null in as break const continue else for function if import let loop package namespace
+    return var void while""".split()  # noqa: SIM905  (a list of words reads better)
+)
+"""What nothing may be called. Rule: CEL's syntax."""
+
+POLICY_VARIABLES: Final = CONDITION_VARIABLES | {"namespaceObject"}
+"""What the validations of an admission policy may look at; `params` and `variables` where it has them."""
+
+_LONGEST: Final = 10_000
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be compiled; the text follows `compilation failed: `."""
+
+
+class EvaluationError(ValueError):
+    """An expression without a value."""
+
+
+class Expression:
+    """A compiled expression. Make one with `compile_expression`."""
+
+    def __init__(self, text: str, program: Any) -> None:
+        self.text = text
+        self._program = program
+        self.variables: frozenset[str] = frozenset(program.variables())
+
+    def evaluate(self, variables: Mapping[str, Any]) -> Any:
+        """The value. Raises EvaluationError."""
+        context = _context(variables)
+        for name, function in _added().items():
+            context.add_function(name, function)
+        try:
+            return self._program.execute(context)
+        except KeyError as err:
+            raise EvaluationError(f"no such key: {err.args[0] if err.args else ''}") from err
+        except RecursionError as err:
+            raise EvaluationError("nested too deep") from err
+        except Exception as err:  # the library raises whatever fits in Python
+            raise EvaluationError(str(err)) from err
+
+    def holds(self, variables: Mapping[str, Any]) -> bool:
+        """Whether it is true. Raises EvaluationError, also for a value that is no bool."""
+        value = self.evaluate(variables)
+        if not isinstance(value, bool):
+            raise EvaluationError("must evaluate to bool")
+        return value
+
+
+@lru_cache(maxsize=4_096)
+def compile_expression(text: str, variables: frozenset[str]) -> Expression:
+    """Compile; `variables` are the names it may use. Raises ExpressionError."""
+    if len(text) > _LONGEST:
+        raise ExpressionError(f"the expression is longer than {_LONGEST} characters")
+    try:
+        program = _library().compile(text)
+    except Exception as err:
+        message = str(err).partition(": ")[2] or str(err)
+        raise ExpressionError(message) from err
+    found = Expression(text, program)
+    missing = [name for name in sorted(program.functions()) if not _is_known(name)]
+    bound = set(_BOUND.findall(text))
+    missing += sorted(found.variables - variables - _TYPES - _LIBRARIES - bound)
+    if missing:
+        lines = [_undeclared(text, name) for name in missing]
+        raise ExpressionError("\n".join(lines))
+    return found
+
+
+def conditions_hold(conditions: Iterable[Expression], variables: Mapping[str, Any]) -> bool:
+    """Whether all match conditions hold. One that is false decides, also when another has no value.
+
+    Raises EvaluationError. Rule: Kubernetes' matchConditions.
+    """
+    failed: list[str] = []
+    for condition in conditions:
+        try:
+            if not condition.holds(variables):
+                return False
+        except EvaluationError as err:
+            failed.append(f"expression '{condition.text}' resulted in error: {err}")
+    if failed:
+        raise EvaluationError(failed[0] if len(failed) == 1 else f"[{', '.join(failed)}]")
+    return True
+
+
+def optional(value: Any = None, *, is_there: bool = True) -> Any:
+    """A value that may be absent, as CEL has it."""
+    kind = _library().OptionalValue
+    return kind.of(value) if is_there else kind.none()
+
+
+@cache
+def _library() -> Any:
+    """Loaded when the first expression is: it takes longer to load than all the rest of the API server."""
+    import cel
+
+    return cel
+
+
+def _added() -> Mapping[str, Callable[..., Any]]:
+    from pykruise.sandbox.apiserver.custom.expression_functions import FUNCTIONS
+
+    return FUNCTIONS
+
+
+def _context(variables: Mapping[str, Any]) -> Any:
+    from cel.stdlib import add_stdlib_to_context
+
+    context = _library().Context(dict(variables))
+    add_stdlib_to_context(context)
+    return context
+
+
+_BOUND: Final = re.compile(r"\.(?:all|exists|exists_one|filter|map)\(\s*([A-Za-z_]\w*)\s*,")
+"""Names that comprehensions make for themselves."""
+
+
+def _undeclared(text: str, name: str) -> str:
+    """As cel-go tells it: with the place."""
+    match = re.search(rf"\b{re.escape(name.rpartition('.')[2])}\b", text)
+    column = match.start() if match else 0
+    shown = quoted(name).replace('"', "'")
+    return (
+        f"ERROR: <input>:1:{column + 1}: undeclared reference to {shown} (in container '')\n"
+        f" | {text}\n | {'.' * column}^"
+    )
+
+
+_LIBRARIES: Final = frozenset(("base64", "math", "optional", "sets"))
+_TYPES: Final = frozenset(
+    "bool bytes double duration dyn int list map null_type string timestamp type uint".split()  # noqa: SIM905
+)
+"""Names of types, which are values too."""
+
+
+@lru_cache(maxsize=1)
+def _known() -> frozenset[str]:
+    context = _context({})
+    return frozenset(name.rpartition(".")[2] for name in (*context.functions, *_added()))
+
+
+_NATIVE: Final = frozenset(
+    """all bool bytes contains double duration dyn endsWith exists exists_one filter getDate getDayOfMonth
+    getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds has hasValue
+    int map matches none of ofNonZeroValue or orValue size startsWith string timestamp type uint
+    value""".split()  # noqa: SIM905  (a list of words reads better)
+)
+
+
+def _is_known(name: str) -> bool:
+    """Whether a function is there; operators are functions whose names are no words."""
+    return not re.match(r"[A-Za-z]", name) or name in _NATIVE or name in _known()

@@ -1,0 +1,54 @@
+"""A document of one version of a kind as it is in another, as owners of fields need it.
+
+document, its CatalogEntry, another version ──▶ KindVersions.convert() ──▶ the document in that version
+
+A version that is not served any more can still be converted to; one that is gone cannot.
+
+Rules: apimachinery's `managedfields/internal/versionconverter.go` and apiextensions' `crConverter`.
+"""
+
+from collections.abc import Mapping
+
+from pykruise.kube.documents import Document
+from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.requests.statuses import unclassified_error
+
+__all__ = ["KindVersions"]
+
+
+class KindVersions:
+    """The versions of the kind of an entry. `entries`: those on its shelf, by apiVersion."""
+
+    def __init__(self, entry: CatalogEntry, entries: Mapping[str, CatalogEntry]) -> None:
+        self._entries = entries
+        self._group = entry.resource.group
+        self._is_custom = entry.is_custom
+
+    def is_missing(self, api_version: str) -> bool:
+        """Whether owners in this version are let go: a built-in kind has no such version in its group.
+
+        An API server does not look for the versions of a kind in the other groups that have it (events).
+        """
+        if self._is_custom:
+            return False
+        entry = self._entries.get(api_version)
+        return entry is None or entry.resource.group != self._group
+
+    def entry(self, api_version: str) -> CatalogEntry:
+        """The version. Raises Refusal (500) when a custom resource does not have it."""
+        entry = self._entries.get(api_version)
+        if entry is None:
+            raise unclassified_error(f"request to convert CR to an invalid group/version: {api_version}")
+        return entry
+
+    async def convert(self, doc: Document, api_version: str) -> Document:
+        """The document in that version; itself when it is in it. Raises Refusal (500)."""
+        if doc.get("apiVersion") == api_version:
+            return doc
+        target = self.entry(api_version)
+        source = self.entry(str(doc.get("apiVersion")))
+        if source.converter is not None:
+            doc = (await source.converter.to_storage([doc]))[0]
+        if target.converter is not None:
+            return (await target.converter.from_storage([doc]))[0]
+        return {**doc, "apiVersion": api_version}

@@ -1,0 +1,1 @@
+"""Stored objects: metadata, managed fields, storage."""

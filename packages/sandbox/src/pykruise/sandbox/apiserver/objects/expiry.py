@@ -1,0 +1,45 @@
+"""Events are forgotten an hour after their last change, so that a server that runs for weeks does not fill
+up.
+
+Core commits a change of an event ──▶ EventExpiry ──▶ removes what has had its time
+
+There is no timer: an old event is not missed until a new one comes.
+"""
+
+from collections import deque
+from typing import Final
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.ids import Key
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.objects.storage import Change
+
+__all__ = ["EventExpiry"]
+
+_SHELF: Final = "events"
+
+
+class EventExpiry:
+    """Removes events `ttl_s` seconds after they were last written (3,600 on a real API server)."""
+
+    def __init__(self, core: Core, *, ttl_s: float = 3_600.0) -> None:
+        self._core = core
+        self._ttl_s = ttl_s
+        self._due: deque[tuple[Instant, Key, int]] = deque()
+        for stored in core.storage.scan(_SHELF).items:
+            self._due.append((core.clock() + ttl_s, stored.key, stored.revision))
+        core.on_change(_SHELF, self._changed)
+
+    def _changed(self, change: Change) -> None:
+        if change.new is None:
+            return
+        now = self._core.clock()
+        self._due.append((now + self._ttl_s, change.new.key, change.new.revision))
+        entry = self._core.catalog.of_shelf(_SHELF)
+        assert entry is not None
+        while self._due and self._due[0][0] <= now:
+            _, key, revision = self._due.popleft()
+            stored = self._core.storage.get(_SHELF, key)
+            # A later write gave it more time; that has a place of its own further back.
+            if stored is not None and stored.revision == revision:
+                self._core.remove(entry, stored)

@@ -1,0 +1,54 @@
+"""What may be created where: namespaces must exist and not be on their way out.
+
+writes.py ──▶ check_namespace(), check_not_immortal() ──▶ Refusal, or nothing
+
+Rule: a real API server's NamespaceLifecycle admission plugin.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import Cause
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import NAMESPACES
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.requests.call import Call
+from pykruise.sandbox.apiserver.requests.statuses import forbidden, not_found
+
+__all__ = ["FIRST_NAMESPACES", "check_namespace", "check_not_immortal"]
+
+FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_IMMORTAL: Final = ("default", "kube-public", "kube-system")
+_PHASE: Final = 0
+
+
+def check_namespace(core: Core, call: Call, meta: Mapping[str, Any]) -> None:
+    """Refuse to create in a namespace that is missing (404) or terminating (403)."""
+    resource = call.entry.resource
+    if not resource.namespaced or not call.namespace:
+        return
+    namespace = core.storage.get("namespaces", Key("", call.namespace))
+    if namespace is None:
+        raise not_found(NAMESPACES, call.namespace)
+    if namespace.fields and namespace.fields[_PHASE] == "Terminating":
+        terminating = True
+    else:
+        terminating = b'"deletionTimestamp"' in namespace.raw and bool(
+            decode(namespace.raw)["metadata"].get("deletionTimestamp")
+        )
+    if terminating:
+        name = meta.get("name") or meta.get("generateName") or "Unknown"
+        cause = Cause(
+            reason="NamespaceTerminating",
+            message=f"namespace {call.namespace} is being terminated",
+            field="metadata.namespace",
+        )
+        text = f"unable to create new content in namespace {call.namespace} because it is being terminated"
+        raise forbidden(resource, name, text, [cause])
+
+
+def check_not_immortal(call: Call) -> None:
+    """Refuse to delete the namespaces that a cluster cannot do without."""
+    if call.entry.shelf == "namespaces" and call.name in _IMMORTAL:
+        raise forbidden(call.entry.resource, call.name, "this namespace may not be deleted")

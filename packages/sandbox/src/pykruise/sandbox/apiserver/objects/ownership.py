@@ -1,0 +1,359 @@
+"""managedFields on the way through the API server: recorded at each write, shown to who reads.
+
+Call + documents ──▶ Ownership.of_new(), of_change(), of_apply(), taken_by_server() ──▶ Stored.managed
+Stored           ──▶ Ownership.show() ──▶ its bytes with managedFields
+
+The rules are managed/; here they meet the request (who writes, through which endpoint) and the stored bytes.
+Clients in this process that do not want managedFields pay nothing for them.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.schemas.builtin_types import decoder_for
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
+from pykruise.sandbox.apiserver.custom.kind_versions import KindVersions
+from pykruise.sandbox.apiserver.managed import applies, managers
+from pykruise.sandbox.apiserver.managed.applies import Applied, UnconvertibleError
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
+from pykruise.sandbox.apiserver.managed.owned import Owned
+from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape, of_definition, of_schema
+from pykruise.sandbox.apiserver.managed.state import APPLY, Manager, Taken
+from pykruise.sandbox.apiserver.managed.values import InvalidError, check
+from pykruise.sandbox.apiserver.objects.storage import Stored
+from pykruise.sandbox.apiserver.requests.call import Call, flag
+from pykruise.sandbox.apiserver.requests.encoding import encode_object
+from pykruise.sandbox.apiserver.requests.statuses import Refusal
+
+__all__ = ["Kind", "Ownership", "manager_of"]
+
+_LONGEST_AGENT: Final = 128
+_MOST_SHOWN: Final = 1_024
+"""Versions of objects whose managedFields are kept as they were shown."""
+
+
+class Kind(NamedTuple):
+    """What ownership needs to know of a served kind."""
+
+    entry: CatalogEntry
+    shape: Shape
+    empty: Document
+    """What an object without anything in it is: the zero value of its type."""
+    owned: Owned
+    """What creators own."""
+
+    def ignored(self, subresource: str = "") -> FieldSet:
+        """What an endpoint does not write."""
+        return _ignored(self.entry, subresource)
+
+
+def _ignored(entry: CatalogEntry, subresource: str = "") -> FieldSet:
+    if subresource == "status":
+        return _NOT_OF_STATUS_CUSTOM if entry.is_custom else _NOT_OF_STATUS
+    return _NOT_OF_MAIN if "status" in entry.subresources else EMPTY
+
+
+_NOT_OF_MAIN: Final[FieldSet] = {"f:status": {}}
+_NOT_OF_STATUS: Final[FieldSet] = {"f:spec": {}}
+_NOT_OF_STATUS_CUSTOM: Final[FieldSet] = {"f:spec": {}, "f:metadata": {}}
+
+
+def manager_of(call: Call, operation: str = "Update") -> Manager:
+    """Who writes: `fieldManager`, or what the User-Agent begins with."""
+    name = call.query.get("fieldManager") or ""
+    if not name:
+        agent = (call.headers.get("user-agent") or "").partition("/")[0][:_LONGEST_AGENT]
+        name = (agent if agent.isprintable() else "".join(filter(str.isprintable, agent))) or "unknown"
+    return Manager(name, operation, call.entry.api_version, call.subresource)
+
+
+class _Views:
+    """A kind in all its versions, as one endpoint writes it (`applies.Versions`)."""
+
+    def __init__(self, ownership: "Ownership", entry: CatalogEntry, subresource: str) -> None:
+        self._ownership = ownership
+        self._entry = entry
+        self._subresource = subresource
+        self._versions = ownership.versions(entry)
+
+    def _kind(self, api_version: str) -> Kind:
+        try:
+            return self._ownership.kind(self._versions.entry(api_version))
+        except Refusal as refusal:
+            raise UnconvertibleError(refusal.status.message) from refusal
+
+    def shape(self, api_version: str) -> Shape:
+        return self._kind(api_version).shape
+
+    def ignored(self, api_version: str) -> FieldSet:
+        return self._kind(api_version).ignored(self._subresource)
+
+    def is_missing(self, api_version: str) -> bool:
+        return self._versions.is_missing(api_version)
+
+    async def view(self, doc: Document, api_version: str) -> Document:
+        """Its shape is checked: a version without a conversion may lack a field."""
+        shape = self.shape(api_version)
+        if doc.get("apiVersion") == api_version:
+            return doc
+        try:
+            found = await self._versions.convert(doc, api_version)
+            check(found, shape)
+        except InvalidError as err:
+            raise UnconvertibleError(str(err)) from err
+        except Refusal as refusal:
+            raise UnconvertibleError(refusal.status.message) from refusal
+        return found
+
+
+class Ownership:
+    """The managedFields of one API server's objects. Keeps what it learned about kinds.
+
+    Without `tracks` fields have no owners: writes cost less, and applies know no other appliers.
+    """
+
+    def __init__(self, catalog: Catalog, *, tracks: bool = True) -> None:
+        self._catalog = catalog
+        self._tracks = tracks
+        self._kinds: dict[tuple[str, str], Kind] = {}
+        self._shown: OrderedDict[tuple[str, int], bytes] = OrderedDict()
+
+    def kind(self, entry: CatalogEntry) -> Kind:
+        """The kind as ownership sees it."""
+        key = (entry.api_version, entry.resource.plural)
+        found = self._kinds.get(key)
+        if found is None or found.entry is not entry:
+            found = self._kinds[key] = _kind(entry)
+        return found
+
+    def versions(self, entry: CatalogEntry) -> KindVersions:
+        """All versions of the kind."""
+        return KindVersions(entry, self._catalog.versions_of(entry.shelf))
+
+    def _kind_in(self, entry: CatalogEntry, api_version: str) -> Kind:
+        """The kind in another version; as it is in this one where the kind has that version no more."""
+        return self.kind(self._catalog.versions_of(entry.shelf).get(api_version, entry))
+
+    # --- writes ----------------------------------------
+
+    def of_new(self, call: Call, asked: Document, doc: Document, now: Instant) -> bytes:
+        """A new object's: what was asked for is its creator's, what the server added has no owner."""
+        if not self._tracks:
+            return b""
+        entry, kind = call.entry, self.kind(call.entry)
+        kept = managers.created(
+            manager_of(call), format_time(now), asked, doc, kind.shape, ignored=kind.ignored()
+        )
+        if entry.converter is None and entry.api_version == entry.storage_api_version:
+            return kept
+        return managers.explicit(kept, doc, kind.shape, empty=kind.empty, ignored=kind.ignored())
+
+    async def of_change(
+        self, call: Call, stored: Stored, old: Document, new: Document, now: Instant
+    ) -> bytes:
+        """An object's after a PUT or PATCH; the new document's managedFields are taken out of it."""
+        sent = new["metadata"].pop("managedFields", None)
+        if not self._tracks:
+            return b""
+        kept = self._sent(call, stored, sent)
+        kind = self.kind(call.entry)
+        others = self._other_versions(call.entry, kept)
+        from_all, elsewhere = kept, None
+        if others:
+            from_all = self._explicit(call.entry, kept, stored)
+            try:
+                elsewhere = await self._elsewhere(call, old, new, others)
+            except UnconvertibleError:
+                return kept  # a write does not fail for what is not known of its owners
+        found = managers.updated(
+            from_all,
+            old,
+            new,
+            kind.shape,
+            empty=kind.empty,
+            who=manager_of(call),
+            now=format_time(now),
+            ignored=kind.ignored(call.subresource),
+            not_creators=kind.ignored(),
+            elsewhere=elsewhere,
+        )
+        return kept if found is from_all else found
+
+    def _other_versions(self, entry: CatalogEntry, kept: bytes) -> set[str]:
+        """The versions other than this one in which managers own something."""
+        if not entry.is_custom and len(self._catalog.versions_of(entry.shelf)) <= 1:
+            return set()
+        return managers.versions_in(kept).keys() - {entry.api_version}
+
+    async def _elsewhere(
+        self, call: Call, old: Document, new: Document, others: Iterable[str]
+    ) -> dict[str, Taken | None]:
+        views = _Views(self, call.entry, call.subresource)
+        missing = {version for version in others if views.is_missing(version)}
+        before = {version: await views.view(old, version) for version in sorted({*others} - missing)}
+        found = await applies.changes_by_version(before, new, views, own=call.entry.api_version)
+        return {**found, **dict.fromkeys(missing)}
+
+    @staticmethod
+    def _open_version(kept: bytes) -> str:
+        """The version of the creator whose set is still to be found; empty: there is none."""
+        return next((version for version, is_open in managers.versions_in(kept).items() if is_open), "")
+
+    def _explicit(self, entry: CatalogEntry, kept: bytes, stored: Stored) -> bytes:
+        """The managers of what is stored, each with a set."""
+        version = self._open_version(kept)
+        if not version:
+            return kept
+        kind = self._kind_in(entry, version)
+        return managers.explicit(
+            kept, decode(stored.raw), kind.shape, empty=kind.empty, ignored=kind.ignored()
+        )
+
+    async def of_apply(
+        self,
+        call: Call,
+        stored: Stored | None,
+        live: Document,
+        config: Document,
+        now: Instant,
+        *,
+        allowed: FieldSet,
+    ) -> Applied:
+        """What an apply makes of the live object; `stored`: None for a new one, which is the kind's `empty`.
+
+        Raises ConflictsError, InvalidError or UnconvertibleError.
+        """
+        kept = stored.managed if stored is not None else b""
+        from_all = self._explicit(call.entry, kept, stored) if stored is not None else kept
+        found = await applies.applied(
+            from_all,
+            live,
+            config,
+            _Views(self, call.entry, call.subresource),
+            empty=self.kind(call.entry).empty,
+            who=manager_of(call, APPLY),
+            now=format_time(now),
+            force=flag(call.query, "force"),
+            allowed=allowed,
+        )
+        return Applied(found.document, kept) if found.kept is from_all else found
+
+    def _sent(self, call: Call, stored: Stored, sent: Any) -> bytes:
+        """Who owns what before the change: as the client says, when it says something of its own."""
+        if not sent or call.subresource or not isinstance(sent, list):
+            return stored.managed
+        if sent == [{}]:
+            return b""
+        if sent == orjson.loads(self._spelled_out(call.entry, stored.raw, stored.managed)):
+            return stored.managed
+        found = managers.read_entries([each for each in sent if isinstance(each, Mapping)])
+        return found or stored.managed
+
+    def taken_by_server(self, entry: CatalogEntry, kept: bytes, old: Document, new: Document) -> bytes:
+        """After a change that the server itself made: what it set has no manager. Both documents are as stored."""
+        if not self._tracks:
+            return b""
+        return managers.disowned(kept, old, new, self._kind_in(entry, str(old.get("apiVersion"))).shape)
+
+    def by_server(
+        self,
+        entry: CatalogEntry,
+        kept: bytes,
+        old: Document,
+        new: Document,
+        *,
+        now: Instant,
+        subresource: str,
+    ) -> bytes:
+        """After a change by a controller inside the server, of a kind with one version."""
+        if not self._tracks:
+            return b""
+        kind = self.kind(entry)
+        return managers.updated(
+            kept,
+            old,
+            new,
+            kind.shape,
+            empty=kind.empty,
+            who=Manager("kube-apiserver", "Update", entry.api_version, subresource),
+            now=format_time(now),
+            ignored=kind.ignored(subresource),
+            not_creators=kind.ignored(),
+        )
+
+    # --- reads ----------------------------------------
+
+    def added(
+        self, entry: CatalogEntry, doc: Document, kept: bytes, *, stored: Stored | None = None
+    ) -> Document:
+        """The document with its managedFields; changes and returns `doc`.
+
+        `stored`: the object as it is, whose owners may still be these.
+        """
+        if not kept:
+            return doc
+        if stored is not None and self._is_open_elsewhere(entry, kept):
+            found = self._spelled_out(entry, stored.raw, kept)
+        else:
+            found = self._spelled_out(entry, encode_object(doc), kept)
+        if entries := orjson.loads(found):
+            doc["metadata"]["managedFields"] = entries
+        return doc
+
+    def show(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
+        """An object's bytes with its managedFields. `raw` may differ from what is stored in version only."""
+        if not stored.managed:
+            return raw
+        found = self._of_stored(entry, raw, stored)
+        if found == b"[]":
+            return raw
+        # The uid is the last member of metadata, and in no other place.
+        mark = b'"uid":"%s"}' % stored.uid.encode()
+        if raw.count(mark) == 1:
+            place = raw.index(mark) + len(mark) - 1
+            return b"".join((raw[:place], b',"managedFields":', found, raw[place:]))
+        doc = decode(raw)
+        doc["metadata"]["managedFields"] = orjson.loads(found)
+        return encode_object(doc)
+
+    def _spelled_out(self, entry: CatalogEntry, raw: bytes, kept: bytes) -> bytes:
+        return managers.spelled_out(kept, raw, lambda version: self._kind_in(entry, version).owned)
+
+    def _of_stored(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
+        """The managedFields of what is stored. A writer reads the answer, and watchers then ask again."""
+        asked = (entry.api_version, stored.revision)
+        found = self._shown.get(asked)
+        if found is None:
+            if self._is_open_elsewhere(entry, stored.managed):
+                raw = stored.raw
+            found = self._shown[asked] = self._spelled_out(entry, raw, stored.managed)
+            if len(self._shown) > _MOST_SHOWN:
+                self._shown.popitem(last=False)
+        return found
+
+    def _is_open_elsewhere(self, entry: CatalogEntry, kept: bytes) -> bool:
+        """Whether a set is still to be found, and not in this version: in that in which the object is stored."""
+        if len(self._catalog.versions_of(entry.shelf)) <= 1:
+            return False
+        return self._open_version(kept) not in ("", entry.api_version)
+
+
+def _kind(entry: CatalogEntry) -> Kind:
+    if entry.is_custom:
+        shape = of_schema(entry.schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+        return _with_owned(entry, shape, {"metadata": {}})
+    decoder = decoder_for(entry.definition) if entry.definition else None
+    if decoder is None:
+        return _with_owned(entry, FREE, {"metadata": {}})
+    empty, _ = decoder.decode({})
+    return _with_owned(entry, of_definition(entry.definition), empty)
+
+
+def _with_owned(entry: CatalogEntry, shape: Shape, empty: Document) -> Kind:
+    ignored = _ignored(entry)
+    return Kind(entry, shape, empty, Owned(shape, empty=empty, ignored=ignored))

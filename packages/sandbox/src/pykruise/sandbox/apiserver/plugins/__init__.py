@@ -1,0 +1,1 @@
+"""Built-in admission: quotas, limits, service accounts, and the order of reviewers."""

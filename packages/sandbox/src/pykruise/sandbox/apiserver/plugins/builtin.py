@@ -1,0 +1,133 @@
+"""What Kubernetes' built-in admission adds to objects, before any webhook is asked.
+
+writes.py ──▶ admit(core, call, new, old) ──▶ the document as admitted, or a Refusal
+
+What is added here belongs to no manager. Rules: kube-apiserver's admission plugins Priority, LimitRanger (its
+defaults), RuntimeClass, ServiceAccount (where it is asked for) and DefaultTolerationSeconds. What RBAC has to say
+about roles that are written is asked here, too.
+"""
+
+from typing import Any, Final
+
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import PODS, Resource
+from pykruise.sandbox.apiserver.access.escalation import check_grant
+from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.plugins.limits import admit_pod
+from pykruise.sandbox.apiserver.requests.call import Call
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
+
+__all__ = ["admit", "give_priority", "system_class"]
+
+_RUNTIMES: Final = "runtimeclasses.node.k8s.io"
+_CLASSES: Final = "priorityclasses.scheduling.k8s.io"
+_PREEMPTS: Final = "PreemptLowerPriority"
+_SYSTEM: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Document:
+    """The document with what admission adds; it may be changed. Raises Refusal (403)."""
+    if core.authorizer is not None and not call.subresource:
+        check_grant(core.authorizer, call, doc)
+    if call.entry.shelf == "pods" and isinstance(spec := doc.get("spec"), dict):
+        if old is None:
+            name = spec.get("priorityClassName")
+            give_priority(doc, _class(core, name) if name else _default_class(core), call.entry.resource)
+            admit_pod(core, call, doc)
+            if core.service_accounts and not call.subresource:
+                from pykruise.sandbox.apiserver.plugins.pod_accounts import give_account
+
+                give_account(core, call, doc)
+        elif spec == old.get("spec"):
+            return doc
+        if not call.subresource:
+            add_default_tolerations(spec)
+            if old is None:
+                _give_runtime(core, call, doc)
+    return doc
+
+
+def give_priority(pod: Document, found: Document | None, resource: Resource = PODS) -> None:
+    """Write the number and the policy of its priority class into a pod. Raises Refusal (403)."""
+    spec: dict[str, Any] = pod["spec"]
+    name = spec.get("priorityClassName")
+    if found is None and name:
+        why = f"no PriorityClass with name {name} was found"
+        raise forbidden(resource, pod["metadata"].get("name") or "", why)
+    if found is None:
+        value, policy = 0, _PREEMPTS
+    else:
+        spec["priorityClassName"] = found["metadata"]["name"]
+        value, policy = found.get("value") or 0, found.get("preemptionPolicy") or _PREEMPTS
+    for field, admitted, what in (
+        ("priority", value, "integer value of priority"),
+        ("preemptionPolicy", policy, "string value of preemptionPolicy"),
+    ):
+        said = spec.get(field)
+        if said is not None and said != admitted:
+            why = (
+                f"the {what} ({said}) must not be provided in pod spec; priority admission controller "
+                f"computed {admitted} from the given PriorityClass name"
+            )
+            raise forbidden(resource, pod["metadata"].get("name") or "", why)
+        spec[field] = admitted
+
+
+def _give_runtime(core: Core, call: Call, pod: Document) -> None:
+    """Write what the pod's runtime class costs, and where its nodes are, into the pod. Raises Refusal (403)."""
+    spec: dict[str, Any] = pod["spec"]
+    name, overhead = spec.get("runtimeClassName"), spec.get("overhead")
+    found: Document = {}
+    if name:
+        stored = core.storage.get(_RUNTIMES, Key("", name))
+        if stored is None:
+            raise _rejected(call, pod, f'RuntimeClass "{name}" not found')
+        found = decode(stored.raw)
+    fixed = (found.get("overhead") or {}).get("podFixed")
+    if overhead and (not fixed or overhead != fixed):
+        why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+        raise _rejected(
+            call,
+            pod,
+            why if fixed else "Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        )
+    if fixed:
+        spec["overhead"] = dict(fixed)
+    scheduling = found.get("scheduling") or {}
+    wanted, selector = scheduling.get("nodeSelector") or {}, spec.get("nodeSelector") or {}
+    for key, value in wanted.items():
+        if selector.get(key, value) != value:
+            why = (
+                f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
+                f"pod.spec.nodeSelector[{key}] = {selector[key]}"
+            )
+            raise forbidden(call.entry.resource, pod["metadata"].get("name") or "", why)
+    if wanted:
+        spec["nodeSelector"] = {**selector, **wanted}
+    tolerations = spec.get("tolerations") or []
+    if added := [each for each in scheduling.get("tolerations") or () if each not in tolerations]:
+        spec["tolerations"] = [*tolerations, *added]
+
+
+def _rejected(call: Call, pod: Document, why: str) -> Refusal:
+    return forbidden(call.entry.resource, pod["metadata"].get("name") or "", f"pod rejected: {why}")
+
+
+def system_class(name: str) -> Document | None:
+    """One of the two classes that every cluster has."""
+    value = _SYSTEM.get(name)
+    return {"metadata": {"name": name}, "value": value} if value is not None else None
+
+
+def _class(core: Core, name: str) -> Document | None:
+    stored = core.storage.get(_CLASSES, Key("", name))
+    return decode(stored.raw) if stored is not None else system_class(name)
+
+
+def _default_class(core: Core) -> Document | None:
+    """The class of pods that name none; of several that claim to be it, the lowest."""
+    page = core.storage.scan(_CLASSES)
+    found = [doc for doc in map(decode, (each.raw for each in page.items)) if doc.get("globalDefault")]
+    return min(found, key=lambda doc: int(doc.get("value") or 0), default=None)

@@ -1,0 +1,143 @@
+"""What ResourceQuotas and LimitRanges say about a write.
+
+writes.py ──▶ check(core, call, new, old) ──▶ Refusal (403), or the write goes on and is charged to its quotas
+plugins.py ──▶ admit_pod(core, call, pod) ──▶ the pod with its namespace's default requests and limits
+
+The words are those of Kubernetes' admission plugins ResourceQuota and LimitRanger. A quota is enforced as far as
+its status goes: who keeps that is quota_books.py, in a cluster, or the client that writes it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pykruise.kube.documents import Document, decode
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.plugins.limit_ranges import default_resources, violations
+from pykruise.sandbox.apiserver.plugins.namespace_limits import QUOTAS
+from pykruise.sandbox.apiserver.plugins.quota_usage import (
+    ZERO,
+    Amounts,
+    amounts,
+    concerns,
+    matching,
+    missing_requests,
+    shown,
+    usage_of,
+)
+from pykruise.sandbox.apiserver.requests.call import Call
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
+
+__all__ = ["admit_pod", "check"]
+
+_UNCOUNTED: Final = ("bindings", "events", "events.events.k8s.io")
+
+
+def admit_pod(core: Core, call: Call, pod: Document) -> None:
+    """Give a new pod the default requests and limits of its namespace."""
+    ranges = core.limits.ranges.get(call.namespace)
+    if ranges and not call.subresource:
+        for name in sorted(ranges):
+            default_resources(pod, ranges[name])
+
+
+def check(core: Core, call: Call, new: Document, old: Document | None) -> None:
+    """Refuse what breaks a limit range or exceeds a quota of the namespace. Raises Refusal (403)."""
+    limits = core.limits
+    if call.namespace in limits.ranges:
+        _check_ranges(call, new, old, limits.ranges[call.namespace])
+    if call.namespace in limits.quotas:
+        _check_quotas(core, call, new, old, limits.quotas[call.namespace])
+
+
+def _refused(call: Call, doc: Document, why: str) -> Refusal:
+    return forbidden(call.entry.resource, doc["metadata"].get("name") or "", why)
+
+
+# ── limit ranges ─────────────────────────────────────────────────────────────
+
+
+def _check_ranges(call: Call, new: Document, old: Document | None, ranges: Mapping[str, Document]) -> None:
+    shelf, subresource = call.entry.shelf, call.subresource
+    is_pod = shelf == "pods" and (old is None or subresource == "resize")
+    is_claim = shelf == "persistentvolumeclaims" and not subresource
+    if not (is_pod or is_claim) or (old is not None and old["metadata"].get("deletionTimestamp")):
+        return
+    for name in sorted(ranges):
+        found = violations(shelf, new, ranges[name])
+        if found:
+            raise _refused(call, new, found[0] if len(found) == 1 else f"[{', '.join(found)}]")
+
+
+# ── quotas ───────────────────────────────────────────────────────────────────
+
+
+def _check_quotas(
+    core: Core, call: Call, new: Document, old: Document | None, quotas: Mapping[str, Document]
+) -> None:
+    shelf = call.entry.shelf
+    if not _is_charged(call, new, old):
+        return
+    usage = usage_of(shelf, new)
+    before = usage_of(shelf, old) if old is not None else {}
+    charges: list[tuple[str, Amounts]] = []
+    for name in sorted(quotas):
+        quota = quotas[name]
+        status = quota.get("status") or {}
+        hard, used = amounts(status.get("hard")), amounts(status.get("used"))
+        limited = matching(shelf, hard)
+        if not limited or not concerns(quota, shelf, new):
+            continue
+        if shelf == "pods" and (missing := missing_requests(limited, new)):
+            raise _refused(call, new, f"failed quota: {name}: {missing}")
+        if not all(one in used for one in limited):
+            listed = ",".join(sorted(limited))
+            raise _refused(call, new, f"status unknown for quota: {name}, resources: {listed}")
+        known = before if old is not None and concerns(quota, shelf, old) else {}
+        asked = _growth(usage, known, limited)
+        exceeded = sorted(one for one in asked if used[one] + asked[one] > hard[one])
+        if exceeded:
+            raise _refused(call, new, _exceeded(name, exceeded, asked, used, hard))
+        if asked:
+            charges.append((name, {one: used[one] + amount for one, amount in asked.items()}))
+    if charges and not call.dry_run and not core.limits.keeps_books:
+        _charge(core, call.namespace, charges)
+
+
+def _exceeded(name: str, which: Sequence[str], asked: Amounts, used: Amounts, hard: Amounts) -> str:
+    def part(of: Amounts) -> str:
+        return shown({one: of[one] for one in which})
+
+    return f"exceeded quota: {name}, requested: {part(asked)}, used: {part(used)}, limited: {part(hard)}"
+
+
+def _is_charged(call: Call, new: Document, old: Document | None) -> bool:
+    """Whether such a write can use more than before. Rule: what the evaluators of quota admission handle."""
+    shelf = call.entry.shelf
+    if shelf in _UNCOUNTED:
+        return False
+    if shelf == "pods":
+        if call.subresource:
+            return call.subresource == "resize"
+        deadline = "activeDeadlineSeconds"
+        return old is None or (deadline in new["spec"]) != (deadline in old["spec"])
+    if call.subresource:
+        return False
+    return old is None or shelf in ("services", "persistentvolumeclaims")
+
+
+def _growth(new: Amounts, old: Amounts, limited: Sequence[str]) -> Amounts:
+    """How much more is used, of what is limited."""
+    grown = {name: new[name] - old[name] if name in old else new[name] for name in limited if name in new}
+    return {name: amount for name, amount in grown.items() if amount > ZERO}
+
+
+def _charge(core: Core, namespace: str, charges: Sequence[tuple[str, Amounts]]) -> None:
+    entry = core.catalog.of_shelf(QUOTAS)
+    assert entry is not None
+    for name, used in charges:
+        stored = core.get(entry, namespace, name)
+        if stored is None:
+            continue
+        doc = decode(stored.raw)
+        doc["status"]["used"] |= {one: str(amount) for one, amount in used.items()}
+        core.put(entry, stored, doc)

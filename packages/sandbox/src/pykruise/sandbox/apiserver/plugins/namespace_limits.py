@@ -1,0 +1,43 @@
+"""Which namespaces have ResourceQuotas and LimitRanges: who has none pays a look into a dict.
+
+commits of both kinds ──▶ Limits ──▶ limits.py, quota_books.py
+"""
+
+from typing import Final
+
+from pykruise.kube.documents import Document, decode
+from pykruise.sandbox.apiserver.objects.storage import Change, Storage
+
+__all__ = ["LIMIT_RANGES", "QUOTAS", "Limits"]
+
+QUOTAS: Final = "resourcequotas"
+LIMIT_RANGES: Final = "limitranges"
+
+
+class Limits:
+    """The quotas and limit ranges there are, by namespace and name."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.quotas: dict[str, dict[str, Document]] = {}
+        self.ranges: dict[str, dict[str, Document]] = {}
+        self.keeps_books = False
+        """Whether quota_books.py counts what is used; else each write is charged when it is checked."""
+        for shelf in (QUOTAS, LIMIT_RANGES):
+            for stored in storage.scan(shelf).items:
+                self._kept(shelf).setdefault(stored.key.namespace, {})[stored.key.name] = decode(stored.raw)
+
+    def changed(self, change: Change) -> None:
+        """A quota or a limit range was written."""
+        stored = change.new or change.old
+        assert stored is not None
+        kept = self._kept(change.shelf)
+        mine = kept.setdefault(stored.key.namespace, {})
+        if change.new is not None:
+            mine[stored.key.name] = decode(change.new.raw)
+            return
+        mine.pop(stored.key.name, None)
+        if not mine:
+            del kept[stored.key.namespace]
+
+    def _kept(self, shelf: str) -> dict[str, dict[str, Document]]:
+        return self.quotas if shelf == QUOTAS else self.ranges

@@ -1,0 +1,130 @@
+"""Who counts what is used of ResourceQuotas: `status.hard` and `status.used`, right after every commit.
+
+commit of a quota  ──▶ QuotaBooks: a book of what each object uses ──▶ status
+commit of anything ──▶ the books of its namespace ──▶ status, when it differs
+
+In a cluster this stands for Kubernetes' resource quota controller. A book is kept up to date object by object;
+only a new quota counts everything that is there.
+"""
+
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.ids import Key
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.objects.storage import Change, Stored
+from pykruise.sandbox.apiserver.plugins.namespace_limits import QUOTAS
+from pykruise.sandbox.apiserver.plugins.quota_usage import (
+    ZERO,
+    Amounts,
+    amounts,
+    concerns,
+    shelves_of,
+    usage_of,
+)
+
+__all__ = ["QuotaBooks"]
+
+_NOTHING: Final[Amounts] = {}
+
+
+class _Book(msgspec.Struct):
+    """What is used of one quota, and by whom."""
+
+    quota: Document
+    hard: Amounts
+    shelves: frozenset[str]
+    used: Amounts
+    by: dict[tuple[str, Key], Amounts]
+
+    def note(self, shelf: str, key: Key, doc: Document | None) -> bool:
+        """The object is as it is now (None: gone); whether that changes what is used."""
+        before = self.by.pop((shelf, key), _NOTHING)
+        after = _NOTHING
+        if doc is not None and concerns(self.quota, shelf, doc):
+            used = usage_of(shelf, doc)
+            after = {name: used[name] for name in self.hard if name in used}
+        if after:
+            self.by[(shelf, key)] = after
+        if before == after:
+            return False
+        for name in self.hard:
+            change = after.get(name, ZERO) - before.get(name, ZERO)
+            if change != ZERO:
+                self.used[name] = self.used[name] + change
+        return True
+
+
+class QuotaBooks:
+    """Keeps the status of every quota from now on."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._books: dict[str, dict[str, _Book]] = {}
+        self._watched: set[str] = set()
+        core.limits.keeps_books = True
+        core.on_change(QUOTAS, self._on_quota)
+        for stored in core.storage.scan(QUOTAS).items:
+            self._open(stored)
+
+    def _on_quota(self, change: Change) -> None:
+        stored = change.new or change.old
+        assert stored is not None
+        namespace, name = stored.key
+        mine = self._books.get(namespace, {})
+        if change.new is None:
+            mine.pop(name, None)
+            if not mine:
+                self._books.pop(namespace, None)
+            return
+        spec = decode(change.new.raw).get("spec")
+        if name not in mine or mine[name].quota.get("spec") != spec:
+            self._open(change.new)
+        else:
+            self._write(mine[name], change.new)
+
+    def _open(self, stored: Stored) -> None:
+        """Begin the book of a quota with what is there."""
+        quota = decode(stored.raw)
+        hard = amounts((quota.get("spec") or {}).get("hard"))
+        shelves = frozenset(shelf for name in hard for shelf in shelves_of(name))
+        book = _Book(quota, hard, shelves, dict.fromkeys(hard, ZERO), {})
+        self._books.setdefault(stored.key.namespace, {})[stored.key.name] = book
+        for shelf in sorted(shelves):
+            for one in self._core.storage.scan(shelf, namespace=stored.key.namespace).items:
+                book.note(shelf, one.key, decode(one.raw))
+            if shelf not in self._watched:
+                self._watched.add(shelf)
+                self._core.on_change(shelf, self._on_object)
+        self._write(book, stored)
+
+    def _on_object(self, change: Change) -> None:
+        stored = change.new or change.old
+        assert stored is not None
+        books = self._books.get(stored.key.namespace)
+        if not books:
+            return
+        mine = [(name, book) for name, book in books.items() if change.shelf in book.shelves]
+        if not mine:
+            return
+        doc = decode(change.new.raw) if change.new is not None else None
+        for name, book in mine:
+            if book.note(change.shelf, stored.key, doc):
+                known = self._core.storage.get(QUOTAS, Key(stored.key.namespace, name))
+                if known is not None:
+                    self._write(book, known)
+
+    def _write(self, book: _Book, stored: Stored) -> None:
+        """Write the status when it is another."""
+        wanted = {
+            "hard": {name: str(amount) for name, amount in book.hard.items()},
+            "used": {name: str(book.used[name]) for name in book.hard},
+        }
+        doc = decode(stored.raw)
+        if doc.get("status") != wanted:
+            doc["status"] = wanted
+            entry = self._core.catalog.of_shelf(QUOTAS)
+            assert entry is not None
+            self._core.put(entry, stored, doc)

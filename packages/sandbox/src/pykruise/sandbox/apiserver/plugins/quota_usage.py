@@ -1,0 +1,282 @@
+"""What an object uses of a ResourceQuota, and which quotas concern it.
+
+shelf, document ──▶ usage_of() ──▶ {"pods": 1, "requests.cpu": 100m, "count/pods": 1, ...}
+quota, document ──▶ concerns() ──▶ whether its scopes match
+
+Pure. Rules: Kubernetes' quota evaluators for pods, services, persistent volume claims, and object counts.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document
+from pykruise.kube.values.quantities import Quantity
+from pykruise.sandbox.apiserver.builtin.pod_spec import qos_class
+
+__all__ = [
+    "ZERO",
+    "Amounts",
+    "amounts",
+    "concerns",
+    "matching",
+    "missing_requests",
+    "pod_limits",
+    "pod_requests",
+    "shelves_of",
+    "shown",
+    "usage_of",
+]
+
+Amounts = dict[str, Quantity]
+"""Quantities by the name of a resource."""
+
+ONE: Final = Quantity.parse("1")
+ZERO: Final = Quantity.parse("0")
+_NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
+_OF_PODS: Final = frozenset(
+    (
+        "count/pods",
+        "pods",
+        *_NATIVE,
+        *(f"{kind}.{name}" for kind in ("requests", "limits") for name in _NATIVE),
+    )
+)
+_MUST_BE_SAID: Final = frozenset(
+    ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+)
+_OF_SERVICES: Final = frozenset(
+    ("count/services", "services", "services.nodeports", "services.loadbalancers")
+)
+_OF_CLAIMS: Final = ("persistentvolumeclaims", "requests.storage")
+_BY_CLASS: Final = ".storageclass.storage.k8s.io/"
+_LEGACY: Final = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
+"""Kinds whose objects are counted under their plain name as well."""
+
+
+def amounts(found: Mapping[str, Any] | None) -> Amounts:
+    """Quantities of a document; those that cannot be read are left out."""
+    made: Amounts = {}
+    for name, text in (found or {}).items():
+        try:
+            made[name] = Quantity.parse(text)
+        except ValueError:
+            continue
+    return made
+
+
+def shown(found: Mapping[str, Quantity]) -> str:
+    """As messages show amounts: `cpu=1,pods=2`."""
+    return ",".join(f"{name}={found[name]}" for name in sorted(found))
+
+
+# ── what is used ─────────────────────────────────────────────────────────────
+
+
+def usage_of(shelf: str, doc: Document) -> Amounts:
+    """What the object uses."""
+    match shelf:
+        case "pods":
+            return _usage_of_pod(doc)
+        case "services":
+            return _usage_of_service(doc)
+        case "persistentvolumeclaims":
+            return _usage_of_claim(doc)
+        case _:
+            found = {f"count/{shelf}": ONE}
+            if shelf in _LEGACY:
+                found[shelf] = ONE
+            return found
+
+
+def _usage_of_pod(pod: Document) -> Amounts:
+    found: Amounts = {"count/pods": ONE}
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return found
+    found["pods"] = ONE
+    for name, amount in pod_requests(pod["spec"]).items():
+        if name in _NATIVE or name.startswith("hugepages-"):
+            found[name] = found[f"requests.{name}"] = amount
+        else:
+            found[f"requests.{name}"] = amount
+    for name, amount in pod_limits(pod["spec"]).items():
+        if name in _NATIVE:
+            found[f"limits.{name}"] = amount
+    return found
+
+
+def _usage_of_service(service: Document) -> Amounts:
+    spec = service.get("spec") or {}
+    ports, kind = spec.get("ports") or (), spec.get("type")
+    found = {"count/services": ONE, "services": ONE}
+    found |= {"services.loadbalancers": ZERO, "services.nodeports": ZERO}
+    if kind == "LoadBalancer":
+        found["services.loadbalancers"] = ONE
+        if spec.get("allocateLoadBalancerNodePorts") is False:
+            ports = [port for port in ports if port.get("nodePort")]
+    if kind in ("NodePort", "LoadBalancer"):
+        found["services.nodeports"] = Quantity.parse(len(ports))
+    return found
+
+
+def _usage_of_claim(claim: Document) -> Amounts:
+    spec = claim.get("spec") or {}
+    found = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
+    storage = amounts((spec.get("resources") or {}).get("requests")).get("storage")
+    if storage is not None:
+        found["requests.storage"] = storage
+    if name := spec.get("storageClassName"):
+        for resource in _OF_CLAIMS:
+            if resource in found:
+                found[f"{name}{_BY_CLASS}{resource}"] = found[resource]
+    return found
+
+
+def pod_requests(spec: Document) -> Amounts:
+    """What the pod requests: what runs in the end, or what runs at most while it starts, and its overhead."""
+    return _of_pod(spec, "requests", overhead=amounts(spec.get("overhead")))
+
+
+def pod_limits(spec: Document) -> Amounts:
+    """The limits of the pod, put together in the same way; overhead counts where there is a limit."""
+    found = _of_pod(spec, "limits", overhead={})
+    for name, amount in amounts(spec.get("overhead")).items():
+        if name in found:
+            found[name] = found[name] + amount
+    return found
+
+
+def _of_pod(spec: Document, kind: str, *, overhead: Amounts) -> Amounts:
+    total: Amounts = {}
+    for container in spec.get("containers") or ():
+        total = _plus(total, _of(container, kind))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        own = _of(container, kind)
+        if container.get("restartPolicy") == "Always":
+            total, sidecars = _plus(total, own), _plus(sidecars, own)
+            running = sidecars
+        else:
+            running = _plus(own, sidecars)
+        peak = _most(peak, running)
+    total = _most(total, peak)
+    total |= amounts((spec.get("resources") or {}).get(kind))
+    return _plus(total, overhead)
+
+
+def _of(container: Document, kind: str) -> Amounts:
+    return amounts((container.get("resources") or {}).get(kind))
+
+
+def _plus(left: Amounts, right: Amounts) -> Amounts:
+    return left | {name: left[name] + amount if name in left else amount for name, amount in right.items()}
+
+
+def _most(left: Amounts, right: Amounts) -> Amounts:
+    return left | {
+        name: max(left[name], amount) if name in left else amount for name, amount in right.items()
+    }
+
+
+# ── which quotas concern it ──────────────────────────────────────────────────
+
+
+def matching(shelf: str, names: Iterable[str]) -> list[str]:
+    """Of the resources that a quota limits, those that objects of this kind use."""
+    return [name for name in names if shelf in shelves_of(name)]
+
+
+def shelves_of(name: str) -> tuple[str, ...]:
+    """The kinds of objects that use this resource of a quota."""
+    if name in _OF_PODS or name.startswith(("hugepages-", "requests.hugepages-")):
+        return ("pods",)
+    if name in _OF_SERVICES:
+        return ("services",)
+    if name in _OF_CLAIMS or any(name.endswith(_BY_CLASS + one) for one in _OF_CLAIMS):
+        return ("persistentvolumeclaims",)
+    if name.startswith("count/"):
+        return (name.removeprefix("count/"),)
+    if name in _LEGACY:
+        return (name,)
+    return ("pods",) if name.startswith("requests.") and "/" in name else ()
+
+
+def missing_requests(required: Iterable[str], pod: Document) -> str:
+    """What containers must say because a quota limits it, and do not; empty when nothing is missing."""
+    spec = pod["spec"]
+    resources = spec.get("resources") or {}
+    if resources.get("requests") or resources.get("limits"):
+        return ""
+    missing: dict[str, set[str]] = {}
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        own = container.get("resources") or {}
+        for name in _MUST_BE_SAID.intersection(required):
+            kind, _, bare = name.rpartition(".")
+            if bare not in (own.get(kind or "requests") or {}):
+                missing.setdefault(name, set()).add(container["name"])
+    texts = [f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing)]
+    return f"must specify {'; '.join(texts)}" if texts else ""
+
+
+def concerns(quota: Document, shelf: str, doc: Document) -> bool:
+    """Whether the scopes of a quota match the object; those with scopes are about pods only."""
+    spec = quota.get("spec") or {}
+    scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
+    scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    if not scopes:
+        return True
+    return shelf == "pods" and all(_is_in(scope, doc["spec"]) for scope in scopes)
+
+
+def _is_in(scope: Mapping[str, Any], spec: Document) -> bool:
+    find = _SCOPES.get(scope.get("scopeName") or "")
+    return find is not None and find(scope, spec)
+
+
+def _terminates(scope: Mapping[str, Any], spec: Document) -> bool:
+    return (spec.get("activeDeadlineSeconds") or -1) >= 0 or spec.get("activeDeadlineSeconds") == 0
+
+
+def _is_best_effort(scope: Mapping[str, Any], spec: Document) -> bool:
+    return qos_class(spec) == "BestEffort"
+
+
+def _has_priority_class(scope: Mapping[str, Any], spec: Document) -> bool:
+    name = spec.get("priorityClassName") or ""
+    match scope.get("operator"):
+        case "In":
+            return name in (scope.get("values") or ())
+        case "NotIn":
+            return name not in (scope.get("values") or ())
+        case "DoesNotExist":
+            return not name
+        case _:
+            return bool(name)
+
+
+def _reaches_into_other_namespaces(scope: Mapping[str, Any], spec: Document) -> bool:
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        part = affinity.get(kind) or {}
+        terms = list(part.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+        for weighted in part.get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            terms.append(weighted.get("podAffinityTerm") or {})
+        if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
+            return True
+    return False
+
+
+def _not(
+    find: Callable[[Mapping[str, Any], Document], bool],
+) -> Callable[[Mapping[str, Any], Document], bool]:
+    return lambda scope, spec: not find(scope, spec)
+
+
+_SCOPES: Final[Mapping[str, Callable[[Mapping[str, Any], Document], bool]]] = {
+    "Terminating": _terminates,
+    "NotTerminating": _not(_terminates),
+    "BestEffort": _is_best_effort,
+    "NotBestEffort": _not(_is_best_effort),
+    "PriorityClass": _has_priority_class,
+    "CrossNamespacePodAffinity": _reaches_into_other_namespaces,
+}

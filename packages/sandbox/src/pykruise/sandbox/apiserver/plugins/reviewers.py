@@ -1,0 +1,141 @@
+"""Who is asked before a write is stored, and in which order.
+
+writes.py, deletion.py ──▶ Admission.mutate() ──▶ defaults and validation ──▶ Admission.validate() ──▶ storage
+
+Reviewers are functions (kube.admission.Reviewer); a real API server's webhooks become reviewers that call
+out. Mutating ones run one after the other, each seeing what the one before made of the object; validating
+ones see the final object and may only refuse.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ReviewRule
+from pykruise.kube.documents import Document, deep_copy
+from pykruise.kube.errors import Status
+from pykruise.kube.resources import Resource
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, internal_error
+
+__all__ = ["Admission", "AdmissionChain", "Concerns", "ReviewRule", "Verdict"]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Allowed. `object` is the object to go on with, `changed` whether a reviewer changed it."""
+
+    object: Document | None
+    changed: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+class Admission(Protocol):
+    """What writes ask. A refusal is raised as Refusal."""
+
+    def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
+        """Whether such writes are looked at; if not, nothing is built for it."""
+        ...
+
+    async def mutate(self, request: AdmissionRequest) -> Verdict:
+        """Run the mutating reviewers."""
+        ...
+
+    async def validate(self, request: AdmissionRequest) -> Verdict:
+        """Run the validating reviewers."""
+        ...
+
+
+class Concerns:
+    """Which writes a reviewer wants to see: `decide` is asked once about each, until `forget` or another revision."""
+
+    def __init__(self, decide: Callable[[Resource, str, str], bool]) -> None:
+        self._decide = decide
+        self._found: dict[tuple[Resource, str, str], bool] = {}
+        self._revision = 0
+
+    def forget(self) -> None:
+        """What `decide` goes by has changed."""
+        self._found.clear()
+
+    def about(self, resource: Resource, subresource: str, operation: str, *, revision: int = 0) -> bool:
+        """`revision`: of the catalog, where `decide` goes by that too."""
+        if self._revision != revision:
+            self._found.clear()
+            self._revision = revision
+        asked = (resource, subresource, operation)
+        found = self._found.get(asked)
+        if found is None:
+            found = self._found[asked] = self._decide(*asked)
+        return found
+
+
+class AdmissionChain:
+    """A fixed list of reviewers."""
+
+    def __init__(self, rules: Sequence[ReviewRule] = ()) -> None:
+        self._rules = tuple(rules)
+        self._concerns = Concerns(self._is_wanted)  # for ever: the rules never change
+
+    def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
+        return self._concerns.about(resource, subresource, operation)
+
+    def _is_wanted(self, resource: Resource, subresource: str, operation: str) -> bool:
+        return any(rule.wants(resource, subresource, operation) for rule in self._rules)
+
+    async def mutate(self, request: AdmissionRequest) -> Verdict:
+        warnings: list[str] = []
+        changed = False
+        for rule in self._wanting(request, mutating=True):
+            answer = await _ask(rule, request)
+            warnings += answer.warnings
+            if answer.object is not None:
+                changed = True
+                request = msgspec.structs.replace(request, object=deep_copy(answer.object))
+        return Verdict(request.object, changed, tuple(warnings))
+
+    async def validate(self, request: AdmissionRequest) -> Verdict:
+        warnings: list[str] = []
+        for rule in self._wanting(request, mutating=False):
+            warnings += (await _ask(rule, request)).warnings
+        return Verdict(request.object, warnings=tuple(warnings))
+
+    def _wanting(self, request: AdmissionRequest, *, mutating: bool) -> list[ReviewRule]:
+        return [
+            rule
+            for rule in self._rules
+            if rule.mutating is mutating
+            and rule.wants(request.resource, request.subresource, request.operation)
+            and rule.selects(request)
+        ]
+
+
+async def _ask(rule: ReviewRule, request: AdmissionRequest) -> AdmissionAnswer:
+    """The reviewer's answer; its refusal, or its failure, ends the write."""
+    # A reviewer gets copies: what it does to them must not reach the store by accident.
+    own = msgspec.structs.replace(
+        request, object=deep_copy(request.object), old_object=deep_copy(request.old_object)
+    )
+    try:
+        answer = await rule.reviewer(own)
+    except Refusal:
+        raise
+    except Exception as err:
+        raise internal_error(f'failed calling webhook "{rule.name}": {err}') from err
+    if answer.refusal is not None:
+        raise Refusal(_refused(rule, answer.refusal))
+    return answer
+
+
+def _refused(rule: ReviewRule, status: Status) -> Status:
+    """A webhook's Status as the API server passes it on: named, and with a reason and code when it gave
+    none.
+    """
+    text = status.message or status.reason
+    why = f"denied the request: {text}" if text else "denied the request without explanation"
+    return msgspec.structs.replace(
+        status,
+        status="Failure",
+        message=f'admission webhook "{rule.name}" {why}',
+        reason=status.reason or ("Forbidden" if status.code in (0, 403) else ""),
+        code=status.code or 403,
+    )

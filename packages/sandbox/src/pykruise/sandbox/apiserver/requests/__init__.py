@@ -1,0 +1,1 @@
+"""Requests to the API server: how each is understood, answered and encoded."""

@@ -1,0 +1,194 @@
+"""Server-side apply: PATCH with a document of what the applier wants, and nothing else.
+
+Call ──▶ apply() ──▶ Ownership.of_apply() ──▶ writes.create_document() or writes.modify() ──▶ Answer
+
+Rules: apiserver's `applyPatcher` and apimachinery's `managedfields`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import orjson
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import LAST_APPLIED, Document, canonical, deep_copy
+from pykruise.kube.errors import Cause, Status, StatusDetails
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.managed.applies import (
+    Applied,
+    Conflict,
+    ConflictsError,
+    InvalidError,
+    UnconvertibleError,
+    conflict_message,
+)
+from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, difference
+from pykruise.sandbox.apiserver.managed.shapes import Shape
+from pykruise.sandbox.apiserver.managed.values import compare, fields_in
+from pykruise.sandbox.apiserver.objects.storage import Stored
+from pykruise.sandbox.apiserver.requests import decoding, writes
+from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.negotiation import BODY_LIMIT, parse_yaml
+from pykruise.sandbox.apiserver.requests.statuses import (
+    Refusal,
+    bad_request,
+    conflict,
+    not_found,
+    request_entity_too_large,
+    unclassified_error,
+)
+
+__all__ = ["apply"]
+
+_KUBECTL: Final = "kubectl"
+
+
+async def apply(core: Core, call: Call) -> Answer:
+    """Create the object as applied, or change it. Raises Refusal."""
+    _check_options(call)
+    config = _read(call)
+    stored = core.get(call.entry, call.namespace, call.name)
+    if stored is None:
+        return await _create(core, call, config)
+    outcome: dict[str, bytes] = {}
+
+    async def change(live: Document, stored: Stored) -> Document:
+        wanted = _wanted(call, config)
+        found = await _applied(core, call, live, wanted, stored)
+        outcome["managed"] = found.kept
+        doc = _typed(call, found.document)
+        return _kept_for_client_side(call, live, config, doc)
+
+    async def tracks(call: Call, stored: Stored, old: Document, new: Document, now: Instant) -> bytes:
+        new["metadata"].pop("managedFields", None)
+        return outcome["managed"]
+
+    return await writes.modify(core, call, change, tracks=tracks)
+
+
+async def _create(core: Core, call: Call, config: Document) -> Answer:
+    entry = call.entry
+    if call.subresource:
+        raise not_found(entry.resource, call.name)
+    writes.check_may_create(core, call)
+    wanted = _wanted(call, config)
+    found = await _applied(core, call, core.ownership.kind(entry).empty, wanted, None)
+    doc = _typed(call, {**found.document, "apiVersion": entry.api_version, "kind": entry.resource.kind})
+    meta = doc["metadata"]
+    if uid := meta.get("uid"):
+        text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise conflict(entry.resource, call.name, text)
+    meta.pop("resourceVersion", None)  # a precondition of objects that are there
+    writes.check_name(call, {"name": meta.get("name")})
+    return await writes.create_document(core, call, doc, managed=found.kept)
+
+
+def _check_options(call: Call) -> None:
+    extra: list[Cause] = []
+    if not call.query.get("fieldManager"):
+        extra.append(causes.required("fieldManager", "is required for apply patch"))
+    check_write_options(call, "PatchOptions", extra)
+
+
+def _read(call: Call) -> Document:
+    body = call.body or b""
+    if len(body) > BODY_LIMIT:
+        raise request_entity_too_large(BODY_LIMIT)
+    config = parse_yaml(body, prefix="error decoding patch: error converting YAML to JSON: ")
+    if not isinstance(config, dict):
+        raise bad_request(
+            "error decoding patch: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+            f"{'array' if isinstance(config, list) else 'string'} into Go value of type map[string]interface {{}}"
+        )
+    return config
+
+
+def _wanted(call: Call, config: Document) -> Document:
+    """The applied document, when it is one of the kind. Raises Refusal."""
+    entry = call.entry
+    version, kind = config.get("apiVersion") or "", config.get("kind") or ""
+    if not isinstance(version, str) or not isinstance(kind, str):
+        raise bad_request("invalid object type: /, Kind=")
+    if (version, kind) != (entry.api_version, entry.resource.kind):
+        group, _, short = version.rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{short}, Kind={kind}")
+    metadata = config.get("metadata")
+    if isinstance(metadata, Mapping) and metadata.get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    wanted: Document = deep_copy(config)
+    if isinstance(metadata, Mapping) and metadata.get("creationTimestamp", "") is None:
+        # How Go's clients write "not yet".
+        del wanted["metadata"]["creationTimestamp"]
+    return wanted
+
+
+async def _applied(
+    core: Core, call: Call, live: Document, config: Document, stored: Stored | None
+) -> Applied:
+    """What the apply makes of the live object. Raises Refusal: 409 for conflicts."""
+    allowed = _from_client_side(call, live, core.ownership.kind(call.entry).shape)
+    try:
+        return await core.ownership.of_apply(call, stored, live, config, core.clock(), allowed=allowed)
+    except InvalidError as err:
+        meta = config.get("metadata")
+        meta = meta if isinstance(meta, Mapping) else {}
+        resource = call.entry.resource
+        gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+        where = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"
+        raise unclassified_error(f"failed to create typed patch object ({where}; {gvk}): {err}") from err
+    except UnconvertibleError as err:
+        raise unclassified_error(str(err)) from err
+    except ConflictsError as err:
+        raise _conflict(err.conflicts) from err
+
+
+def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
+    """What kubectl applied in its own way, before it went over to the server's: that is no conflict.
+
+    Only fields that still have the value that it applied: others were given theirs by another manager.
+    """
+    if call.query.get("fieldManager") != _KUBECTL:
+        return EMPTY
+    text = ((live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
+    try:
+        applied = orjson.loads(text) if isinstance(text, str) else None
+        if not isinstance(applied, dict) or applied.get("apiVersion") != call.entry.api_version:
+            return EMPTY
+        changes = compare(applied, live, shape)
+        return difference(difference(fields_in(applied, shape), changes.modified), changes.removed)
+    except (orjson.JSONDecodeError, InvalidError):
+        return EMPTY
+
+
+def _kept_for_client_side(call: Call, live: Document, config: Document, doc: Document) -> Document:
+    """kubectl may go back to applying from the client's side: its annotation says what was applied last."""
+    annotations = (live.get("metadata") or {}).get("annotations") or {}
+    if call.query.get("fieldManager") != _KUBECTL or LAST_APPLIED not in annotations:
+        return doc
+    said = deep_copy(config)
+    if isinstance(metadata := said.get("metadata"), dict):
+        (metadata.get("annotations") or {}).pop(LAST_APPLIED, None)
+    text = f"{canonical(said).decode()}\n"
+    doc["metadata"].setdefault("annotations", {})[LAST_APPLIED] = text
+    return doc
+
+
+def _typed(call: Call, doc: Document) -> Document:
+    try:
+        return decoding.typed(call.entry, doc)[0]
+    except ValueError as err:
+        raise unclassified_error(f"failed to convert merged object to last applied version: {err}") from err
+
+
+def _conflict(found: Sequence[Conflict]) -> Refusal:
+    details = StatusDetails(
+        causes=tuple(
+            Cause(reason="FieldManagerConflict", message=f"conflict with {each.manager}", field=each.path)
+            for each in found
+        )
+    )
+    status = Status(
+        status="Failure", message=conflict_message(found), reason="Conflict", code=409, details=details
+    )
+    return Refusal(status)

@@ -1,0 +1,108 @@
+"""One request, understood: where it leads, what it asks for, who asks.
+
+server.py makes a Call of method, path, query, headers and body ──▶ reads, writes, deletion, … carry it out
+
+The options every write has in common (dryRun, fieldManager, fieldValidation) are read and checked here.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.sandbox.apiserver.access.users import ADMIN, User
+from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.requests.negotiation import Form
+from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid_options
+
+__all__ = ["Answer", "Call", "check_write_options", "flag", "unsupported_dry_run", "whole_number"]
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to a served resource."""
+
+    method: str
+    entry: CatalogEntry
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    query: Mapping[str, str] = {}
+    headers: Mapping[str, str] = {}
+    """Names in lower case."""
+    body: bytes | None = None
+    user: User = ADMIN
+    form: Form = Form()
+    shows_managed: bool = True
+    """Whether objects in the answer carry managedFields."""
+    warnings: list[str] = msgspec.field(default_factory=list)
+    """Collected on the way for the Warning header."""
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether everything is to happen but the storing."""
+        return self.query.get("dryRun") == "All"
+
+    @property
+    def field_validation(self) -> str:
+        """What to do about unknown fields: `Ignore`, `Warn` (the default) or `Strict`."""
+        return self.query.get("fieldValidation") or "Warn"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The object (or Status, or list) to answer with: JSON bytes as stored or encoded."""
+
+    status: int
+    body: bytes
+    is_object: bool = True
+    """Whether the body is an object of the resource (which a form applies to) rather than a Status or a
+    list.
+    """
+    content_type: str = ""
+    """Of a body that is no JSON."""
+
+
+def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> None:
+    """Refuse unknown values of dryRun, fieldManager, fieldValidation; `kind` such as `CreateOptions`."""
+    query = call.query
+    if not query and not extra:
+        return
+    found = list(extra)
+    manager = query.get("fieldManager", "")
+    if len(manager) > 128:
+        found.append(causes.too_long("fieldManager", 128))
+    elif not manager.isprintable():
+        found.append(causes.invalid("fieldManager", manager, "should only contain printable characters"))
+    dry_run = query.get("dryRun")
+    if dry_run not in (None, "", "All"):
+        found.append(unsupported_dry_run([dry_run]))
+    validation = query.get("fieldValidation", "")
+    if validation not in ("", "Ignore", "Warn", "Strict"):
+        found.append(causes.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
+    if found:
+        raise invalid_options(kind, found)
+
+
+def unsupported_dry_run(values: Sequence[object]) -> Cause:
+    """A dryRun other than All, shown as the list it is."""
+    listed = ", ".join(causes.shown(value) for value in values)
+    text = f'Unsupported value: []string{{{listed}}}: supported values: "All"'
+    return Cause(reason="FieldValueNotSupported", message=text, field="dryRun")
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    """A boolean parameter: absent, `0` and `false` are no; anything else is yes, as a real API server has
+    it.
+    """
+    return name in query and query[name].lower() not in ("0", "false")
+
+
+def whole_number(query: Mapping[str, str], name: str) -> int | None:
+    """A numeric parameter, or None when absent or empty. Raises Refusal (400)."""
+    text = query.get(name, "")
+    if not text:
+        return None
+    digits = text[1:] if text[0] in "+-" else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 19:
+        raise bad_request(f'strconv.ParseInt: parsing "{text[:40]}": invalid syntax')
+    return int(text)

@@ -1,0 +1,153 @@
+"""From what a client sent to a document of the right kind: apiVersion and kind, types, unknown fields.
+
+body or patched document ──▶ of_body() / of_patch() ──▶ canonical document of the kind, warnings in the Call
+
+Pure. The kind's own shape (types of built-in kinds, schema of custom ones) is `Strategy.decode`.
+"""
+
+from typing import Final
+
+from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.requests.call import Call
+from pykruise.sandbox.apiserver.requests.negotiation import read_body, summary_of
+from pykruise.sandbox.apiserver.requests.statuses import Refusal, bad_request, invalid
+
+__all__ = ["of_body", "of_patch", "typed"]
+
+
+def of_body(call: Call) -> Document:
+    """The object in a request's body, in canonical shape. Raises Refusal."""
+    entry = call.entry
+    doc = read_body(call.headers, call.body, what=entry.resource.kind)
+    check_type(entry, doc, body=call.body or b"")
+    kind = entry.resource.kind
+    prefix = f'{kind} in version "{entry.resource.version}" cannot be handled as a {kind}'
+    try:
+        doc, unknown = typed(entry, doc)
+    except ValueError as err:
+        raise bad_request(f"{prefix}: {err}") from err
+    if unknown and call.field_validation == "Strict":
+        raise bad_request(f"{prefix}: {_strict_error(unknown)}")
+    _warn(call, unknown)
+    return doc
+
+
+def of_patch(call: Call, doc: Document, untouched: Document) -> Document:
+    """A patched object in canonical shape. Raises Refusal (422).
+
+    `untouched` are members that the patch could not reach: they are in shape already, and are put back.
+    """
+    entry = call.entry
+    if not entry.is_custom and (doc.get("apiVersion"), doc.get("kind")) != (
+        entry.api_version,
+        entry.resource.kind,
+    ):
+        text = f"no conversion to {entry.api_version} {entry.resource.kind}"
+        raise _unreadable({**doc, **untouched}, text)
+    if not doc.get("kind"):
+        text = canonical({**doc, **untouched}).decode()
+        raise _unreadable({**doc, **untouched}, f"Object 'Kind' is missing in '{text}'")
+    sent = canonical(doc) if call.field_validation == "Strict" else b""
+    try:
+        read, unknown = typed(entry, doc)
+    except ValueError as err:
+        raise _unreadable({**doc, **untouched}, str(err)) from err
+    if unknown and call.field_validation == "Strict":
+        raise _unreadable({**decode(sent), **untouched}, _strict_error(unknown))
+    _warn(call, unknown)
+    read.update(untouched)
+    return read
+
+
+def _unreadable(patched: Document, why: str) -> Refusal:
+    return invalid("", "", "", [causes.invalid("patch", canonical(patched).decode(), why)])
+
+
+def typed(entry: CatalogEntry, doc: Document) -> tuple[Document, list[str]]:
+    """The document in its kind's shape, and the unknown fields that were dropped.
+
+    Raises ValueError when a value has the wrong type.
+    """
+    doc, unknown = entry.strategy.decode(doc)
+    metadata = doc.get("metadata")
+    if metadata is None:
+        doc["metadata"] = {}
+    elif metadata.get("creationTimestamp", "") is None:
+        # A Go server's way of writing "not yet"; objects that are stored have one.
+        del metadata["creationTimestamp"]
+    return doc, unknown
+
+
+def check_type(entry: CatalogEntry, doc: Document, *, body: bytes) -> None:
+    """apiVersion and kind must be those of the resource; built-in kinds may leave them out. Raises
+    Refusal.
+    """
+    resource = entry.resource
+    kind, version = doc.get("kind"), doc.get("apiVersion")
+    if not isinstance(kind or "", str) or not isinstance(version or "", str):
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get "
+            "version/kind; json parse error: json: cannot unmarshal: apiVersion and kind are strings"
+        )
+    if entry.is_custom and not kind:
+        text = body[:1024].decode("utf-8", "replace")
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): "
+            f"Object 'Kind' is missing in '{text}' ({summary_of(body)})"
+        )
+    if not entry.is_custom and (version or kind):
+        _check_builtin_type(entry, version or resource.api_version, kind or resource.kind)
+    if (version or entry.is_custom) and version != resource.api_version:
+        raise bad_request(
+            f"the API version in the data ({version or ''}) does not match the expected API version "
+            f"({resource.api_version})"
+        )
+    if not entry.is_custom:
+        doc.update(apiVersion=resource.api_version, kind=resource.kind)
+
+
+def _check_builtin_type(entry: CatalogEntry, version: str, kind: str) -> None:
+    """A typed decoder knows the kinds of its scheme, and converts none into another. Raises Refusal."""
+    resource = entry.resource
+    if (version, kind) == (resource.api_version, resource.kind):
+        return
+    short = version.rpartition("/")[2]
+    wrong = f'{kind} in version "{short}" cannot be handled as a {resource.kind}: '
+    if version == resource.api_version and kind in _KINDS_OF_V1:
+        package = resource.group.partition(".")[0] or "core"
+        why = f"converting ({short}.{kind}) to ({package}.{resource.kind}): unknown conversion"
+    else:
+        why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
+    raise bad_request(wrong + why)
+
+
+_KINDS_OF_V1: Final = frozenset(
+    {
+        "ConfigMap",
+        "Endpoints",
+        "Event",
+        "LimitRange",
+        "Namespace",
+        "Node",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodTemplate",
+        "ReplicationController",
+        "ResourceQuota",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+    }
+)
+
+
+def _strict_error(unknown: list[str]) -> str:
+    return "strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown)
+
+
+def _warn(call: Call, unknown: list[str]) -> None:
+    if unknown and call.field_validation == "Warn":
+        call.warnings.extend(f'unknown field "{path}"' for path in unknown)

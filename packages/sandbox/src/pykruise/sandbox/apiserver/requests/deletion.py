@@ -1,0 +1,453 @@
+"""DELETE: at once, gracefully, or when the last finalizer is gone.
+
+Call ──▶ delete() / delete_collection() ──▶ marks (deletionTimestamp, finalizers) or removes ──▶ Answer
+writes.py ──▶ deletes_with_update() ──▶ the update that empties the finalizers removes the object
+
+Rules: apiserver's `registry/generic` store, and the special endings of namespaces and CRDs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.clock import Instant, format_time, parse_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.kube.values.go_text import quoted
+from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.objects.lifecycle import check_not_immortal
+from pykruise.sandbox.apiserver.objects.metadata import FOREGROUND, ORPHAN, new_uid
+from pykruise.sandbox.apiserver.objects.storage import Stored
+from pykruise.sandbox.apiserver.requests.call import Answer, Call, unsupported_dry_run
+from pykruise.sandbox.apiserver.requests.encoding import encode_object, list_body
+from pykruise.sandbox.apiserver.requests.negotiation import read_body
+from pykruise.sandbox.apiserver.requests.selection import selection_of
+from pykruise.sandbox.apiserver.requests.statuses import (
+    MODIFIED_MEANWHILE,
+    Refusal,
+    bad_request,
+    conflict,
+    invalid_options,
+    not_found,
+    success_document,
+    unclassified_error,
+)
+
+__all__ = [
+    "CRD_CLEANUP",
+    "DeleteOptions",
+    "check_preconditions",
+    "delete",
+    "delete_collection",
+    "delete_stored",
+    "deletes_with_update",
+    "options_of",
+    "remove_with_update",
+]
+
+CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""Keeps a CRD until its objects are gone."""
+
+_ATTEMPTS: Final = 5
+_PODS_STAY: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to "
+    "remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+_ORPHANS_BY_DEFAULT: Final = ("replicationcontrollers", "jobs.batch")
+_WITHOUT_GARBAGE_COLLECTION: Final = ("events",)
+
+
+class DeleteOptions(NamedTuple):
+    """How to delete. None and empty mean: not said."""
+
+    uid: str = ""
+    resource_version: str = ""
+    grace_s: int | None = None
+    propagation: str = ""
+    orphan_dependents: bool | None = None
+    dry_run: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """As the `DeleteOptions` that strategies and reviewers read."""
+        doc: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        if self.grace_s is not None:
+            doc["gracePeriodSeconds"] = self.grace_s
+        if self.propagation:
+            doc["propagationPolicy"] = self.propagation
+        if self.dry_run:
+            doc["dryRun"] = ["All"]
+        return doc
+
+
+# --- options ----------------------------------------
+
+
+def options_of(call: Call) -> DeleteOptions:
+    """The options in the body, or in the query when there is no body. Raises Refusal."""
+    doc = read_body(call.headers, call.body, what="DeleteOptions") if call.body else _from_query(call.query)
+    kind = doc.get("kind")
+    if kind not in (None, "", "DeleteOptions"):
+        version = doc.get("apiVersion") or ""
+        raise unclassified_error(
+            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:100"'
+        )
+    preconditions = _typed(doc, "preconditions", dict) or {}
+    dry_run = _typed(doc, "dryRun", list) or []
+    options = DeleteOptions(
+        uid=_typed(preconditions, "uid", str) or "",
+        resource_version=_typed(preconditions, "resourceVersion", str) or "",
+        grace_s=_typed(doc, "gracePeriodSeconds", int),
+        propagation=_typed(doc, "propagationPolicy", str) or "",
+        orphan_dependents=_typed(doc, "orphanDependents", bool),
+        dry_run=bool(dry_run) or call.dry_run,
+    )
+    _check(options, dry_run)
+    return options
+
+
+def _check(options: DeleteOptions, dry_run: Sequence[Any]) -> None:
+    found: list[Cause] = []
+    policies = ["Foreground", "Background", "Orphan"]
+    if options.orphan_dependents is not None and options.propagation:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(causes.invalid("propagationPolicy", options.propagation, text))
+    if options.propagation and options.propagation not in policies:
+        found.append(causes.not_supported("propagationPolicy", options.propagation, [*policies, "nil"]))
+    if any(each != "All" for each in dry_run):
+        found.append(unsupported_dry_run(dry_run))
+    if found:
+        raise invalid_options("DeleteOptions", found)
+
+
+def _from_query(query: Mapping[str, str]) -> Document:
+    doc: Document = {}
+    if text := query.get("gracePeriodSeconds"):
+        try:
+            doc["gracePeriodSeconds"] = int(text)
+        except ValueError:
+            raise bad_request(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax") from None
+    if text := query.get("propagationPolicy"):
+        doc["propagationPolicy"] = text
+    if text := query.get("orphanDependents"):
+        doc["orphanDependents"] = text.lower() not in ("0", "false")
+    if text := query.get("dryRun"):
+        doc["dryRun"] = [text]
+    return doc
+
+
+def _typed(doc: Mapping[str, Any], member: str, kind: type) -> Any:
+    value = doc.get(member)
+    if value is None or (isinstance(value, kind) and not (kind is int and isinstance(value, bool))):
+        return value
+    raise bad_request(
+        f"DeleteOptions cannot be read: {member} must be {'an' if kind is int else 'a'} {kind.__name__}"
+    )
+
+
+# --- DELETE of one and of many ----------------------------------------
+
+
+async def delete(core: Core, call: Call) -> Answer:
+    """Delete the object of the call. Raises Refusal."""
+    options = options_of(call)
+    check_not_immortal(call)
+    if call.entry.shelf == "jobs.batch" and not options.propagation and options.orphan_dependents is None:
+        call.warnings.append(_PODS_STAY)
+    return await delete_stored(core, call, options)
+
+
+async def delete_collection(core: Core, call: Call) -> Answer:
+    """Delete what the selectors mean, one after the other; answers with the list of what there was."""
+    selection = selection_of(call.entry, call.query)
+    query = {name: call.query[name] for name in call.query if name not in ("labelSelector", "fieldSelector")}
+    options = options_of(_with(call, query=query))
+    page = core.storage.scan(call.entry.shelf, namespace=call.namespace)
+    meant = [stored for stored in page.items if selection.matches(stored)]
+    for stored in meant:
+        one = _with(call, name=stored.key.name, namespace=stored.key.namespace)
+        try:
+            check_not_immortal(one)
+            await delete_stored(core, one, options)
+        except Refusal as refusal:
+            # Another request was faster: what was asked for is true.
+            if refusal.code != 404:
+                raise
+    raws = [await core.answer(call, stored) for stored in meant]
+    return Answer(200, list_body(call.entry, raws, revision=page.revision), is_object=False)
+
+
+def _with(call: Call, **changes: Any) -> Call:
+    from msgspec.structs import replace
+
+    return replace(call, **changes)
+
+
+async def delete_stored(
+    core: Core, call: Call, options: DeleteOptions, *, ask_reviewers: bool = True
+) -> Answer:
+    """Delete the object of the call as the options say: mark it, or remove it. Raises Refusal."""
+    entry = call.entry
+    for _ in range(_ATTEMPTS):
+        stored = core.get(entry, call.namespace, call.name)
+        if stored is None:
+            raise not_found(entry.resource, call.name)
+        check_preconditions(call, options, stored)
+        if ask_reviewers:
+            await _reviewed(core, call, options, stored)
+        if core.get(entry, call.namespace, call.name) is stored:
+            return await _delete_now(core, call, options, stored)
+    raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
+
+
+def check_preconditions(call: Call, options: DeleteOptions, stored: Stored) -> None:
+    """Refuse (409) to delete another object of the same name, or one that has changed."""
+    kind = call.entry.resource.kind
+    if options.uid and options.uid != stored.uid:
+        text = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({stored.uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise conflict(call.entry.resource, call.name, text, of=kind)
+    if options.resource_version and options.resource_version != str(stored.revision):
+        text = (
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({stored.revision}). The object might have been modified"
+        )
+        raise conflict(call.entry.resource, call.name, text, of=kind)
+
+
+async def _reviewed(core: Core, call: Call, options: DeleteOptions, stored: Stored) -> None:
+    entry = call.entry
+    if not core.admission.concerns(entry.resource, "", "DELETE"):
+        return
+    request = AdmissionRequest(
+        uid=new_uid(core.rng),
+        operation="DELETE",
+        resource=entry.resource,
+        namespace=call.namespace,
+        name=call.name,
+        username=call.user.name,
+        extra=call.user.extra,
+        groups=call.user.groups,
+        old_object=await core.load(entry, stored),
+        dry_run=options.dry_run,
+        options=options.document(),
+    )
+    for ask in (core.admission.mutate, core.admission.validate):
+        call.warnings.extend((await ask(request)).warnings)
+
+
+async def _delete_now(core: Core, call: Call, options: DeleteOptions, stored: Stored) -> Answer:
+    """From here on nothing waits before the commit."""
+    entry = call.entry
+    doc = decode(stored.raw)
+    meta: dict[str, Any] = doc["metadata"]
+    if entry.shelf == "namespaces":
+        ending = _end_namespace(doc, options, core.clock())
+    elif entry.shelf == "customresourcedefinitions.apiextensions.k8s.io":
+        ending = _end_crd(doc, core.clock())
+    else:
+        ending = _end(entry, doc, options, core.clock())
+    match ending:
+        case "pending":
+            return await _answer(core, call, stored, stored.raw)
+        case "mark":
+            if options.dry_run:
+                return Answer(200, await _shown(core, call, encode_object(doc), stored))
+            marked = core.put(entry, stored, doc, managed=_managed(core, entry, stored, doc))
+            status = 202 if options.orphan_dependents is False else 200
+            return Answer(status, await core.answer(call, marked))
+        case "mark and remove":
+            # Watchers see both: a deletion that is forced is first recorded as one.
+            if not options.dry_run:
+                stored = core.put(entry, stored, doc)
+    if options.dry_run:
+        meta.setdefault("resourceVersion", str(stored.revision))
+        return await _answer(core, call, stored, encode_object(doc))
+    return await _answer(core, call, stored, core.remove(entry, stored))
+
+
+async def _shown(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
+    """The object in another state than the stored one, as the call wants to see it."""
+    shown = await core.show(call.entry, raw)
+    return core.ownership.show(call.entry, shown, stored) if call.shows_managed else shown
+
+
+def _managed(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
+    """Who owns what of an object that is marked: finalizers that the server adds have no owner."""
+    if not doc["metadata"].get("finalizers"):
+        return stored.managed
+    return core.ownership.taken_by_server(entry, stored.managed, decode(stored.raw), doc)
+
+
+async def _answer(core: Core, call: Call, stored: Stored, raw: bytes) -> Answer:
+    """The object as it is in `raw` for kinds that answer with it, else a Status."""
+    if call.entry.returns_deleted:
+        return Answer(200, await _shown(core, call, raw, stored))
+    resource = call.entry.resource
+    status = success_document(
+        name=stored.key.name, group=resource.group, kind=resource.plural, uid=stored.uid
+    )
+    return Answer(200, orjson.dumps(status), is_object=False)
+
+
+# --- how an object ends ----------------------------------------
+
+
+def _end(entry: CatalogEntry, doc: Document, options: DeleteOptions, now: Instant) -> str:
+    """Marks the document as the deletion requires and says what is to be done with it:
+
+    `pending` (it is being deleted already), `mark`, `mark and remove`, or `remove`.
+    """
+    meta: dict[str, Any] = doc["metadata"]
+    graceful = entry.strategy.graceful_deletion(doc, options.document())
+    grace = 0
+    if graceful is not None:
+        if meta.get("deletionTimestamp"):
+            current = meta.get("deletionGracePeriodSeconds") or 0
+            if current == 0:
+                graceful = None
+            elif options.grace_s is None or options.grace_s >= current:
+                return "pending"
+            else:
+                # Only shorter, and counted from when the deletion began.
+                begun = parse_time(meta["deletionTimestamp"]) - current
+                grace = max(options.grace_s, 0)
+                meta["deletionTimestamp"] = format_time(begun + grace)
+                meta["deletionGracePeriodSeconds"] = grace
+        else:
+            grace = graceful
+            meta["deletionTimestamp"] = format_time(now + grace)
+            meta["deletionGracePeriodSeconds"] = grace
+            _count_generation(meta)
+    changed = _set_dependents_finalizers(entry, meta, options)
+    if graceful is not None:
+        return "mark" if meta.get("finalizers") or grace > 0 else "mark and remove"
+    if meta.get("finalizers"):
+        if meta.get("deletionTimestamp") and not changed:
+            return "mark"
+        _mark(meta, now)
+        return "mark"
+    return "remove"
+
+
+def _mark(meta: dict[str, Any], now: Instant) -> None:
+    """What waits for its finalizers alone gets no time of grace."""
+    if not meta.get("deletionTimestamp"):
+        _count_generation(meta)
+        meta["deletionTimestamp"] = format_time(now)
+    elif parse_time(meta["deletionTimestamp"]) > now:
+        meta["deletionTimestamp"] = format_time(now)
+    meta["deletionGracePeriodSeconds"] = 0
+
+
+def _count_generation(meta: dict[str, Any]) -> None:
+    """That it is to go is a change of what the user asks for."""
+    if meta.get("generation"):
+        meta["generation"] += 1
+
+
+def _set_dependents_finalizers(entry: CatalogEntry, meta: dict[str, Any], options: DeleteOptions) -> bool:
+    """The finalizers by which the garbage collector learns what to do with dependents; whether they
+    changed.
+    """
+    if entry.shelf in _WITHOUT_GARBAGE_COLLECTION:
+        return False
+    old = meta.get("finalizers") or []
+    new = [name for name in old if name not in (ORPHAN, FOREGROUND)]
+    if _wants(options, ORPHAN, old, default=entry.shelf in _ORPHANS_BY_DEFAULT):
+        new.append(ORPHAN)
+    elif _wants(options, FOREGROUND, old, default=False):
+        new.append(FOREGROUND)
+    if set(new) == set(old):
+        return False
+    if new:
+        meta["finalizers"] = new
+    else:
+        meta.pop("finalizers", None)
+    return True
+
+
+def _wants(options: DeleteOptions, finalizer: str, present: Sequence[str], *, default: bool) -> bool:
+    """An explicit choice wins, then what the object says, then the kind's default."""
+    if options.orphan_dependents is not None:
+        return finalizer == ORPHAN and options.orphan_dependents
+    if options.propagation:
+        return options.propagation == ("Orphan" if finalizer == ORPHAN else "Foreground")
+    for name in present:
+        if name in (ORPHAN, FOREGROUND):
+            return name == finalizer
+    return default
+
+
+def _end_namespace(doc: Document, options: DeleteOptions, now: Instant) -> str:
+    """A namespace is Terminating until its content is gone and no spec.finalizers hold it."""
+    meta: dict[str, Any] = doc["metadata"]
+    if not meta.get("deletionTimestamp"):
+        meta["deletionTimestamp"] = format_time(now)
+        doc.setdefault("status", {})["phase"] = "Terminating"
+        keep = [name for name in meta.get("finalizers") or [] if name not in (ORPHAN, FOREGROUND)]
+        if options.propagation == "Orphan" or options.orphan_dependents:
+            keep.append(ORPHAN)
+        elif options.propagation == "Foreground":
+            keep.append(FOREGROUND)
+        if keep:
+            meta["finalizers"] = keep
+        else:
+            meta.pop("finalizers", None)
+        return "mark"
+    if (doc.get("spec") or {}).get("finalizers"):
+        return "pending"
+    if meta.get("finalizers"):
+        meta["deletionGracePeriodSeconds"] = 0
+        return "mark"
+    return "remove"
+
+
+def _end_crd(doc: Document, now: Instant) -> str:
+    """A CRD waits for its objects, whatever else holds it."""
+    meta: dict[str, Any] = doc["metadata"]
+    if not meta.get("deletionTimestamp"):
+        meta["deletionTimestamp"] = format_time(now)
+        finalizers = meta.setdefault("finalizers", [])
+        if CRD_CLEANUP not in finalizers:
+            finalizers.append(CRD_CLEANUP)
+        conditions = doc.setdefault("status", {}).setdefault("conditions", [])
+        conditions[:] = [each for each in conditions if each.get("type") != "Terminating"]
+        conditions.append(
+            {
+                "type": "Terminating",
+                "status": "True",
+                "lastTransitionTime": format_time(now),
+                "reason": "InstanceDeletionPending",
+                "message": (
+                    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+                ),
+            }
+        )
+        return "mark"
+    if meta.get("finalizers"):
+        meta["deletionGracePeriodSeconds"] = 0
+        return "mark"
+    return "remove"
+
+
+def deletes_with_update(entry: CatalogEntry, new: Document, old: Document) -> bool:
+    """Whether an update lets go of an object that only its finalizers still held."""
+    meta, before = new["metadata"], old["metadata"]
+    if not before.get("deletionTimestamp") or meta.get("finalizers"):
+        return False
+    if (before.get("deletionGracePeriodSeconds") or 0) > 0:
+        return False
+    if entry.shelf == "namespaces":
+        return not (new.get("spec") or {}).get("finalizers")
+    return True
+
+
+def remove_with_update(core: Core, entry: CatalogEntry, stored: Stored) -> None:
+    """Remove it; watchers see it as it was before the update, as on a real API server."""
+    core.remove(entry, stored)

@@ -1,0 +1,196 @@
+"""Discovery: what clients ask first, to learn which groups, versions and resources there are.
+
+    path + Accept + Catalog ──▶ discovery_answer() ──▶ document of /api, /apis, /apis/<group>… or /version
+
+Newer clients ask /api and /apis for all of it at once (aggregated discovery); older ones walk the paths.
+Pure.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pykruise.kube.client.stored_versions import storage_version_hash
+from pykruise.kube.documents import Document
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Subresource
+from pykruise.sandbox.version import VERSION
+
+__all__ = ["discovery_answer"]
+
+_AGGREGATED: Final = ("v2", "v2beta1")
+
+
+def discovery_answer(path: str, accept: str, catalog: Catalog) -> Document | None:
+    """The document at a discovery path, or None when the path is none of them or leads to nothing served."""
+    parts = path.strip("/").split("/")
+    match parts:
+        case ["version"]:
+            return dict(VERSION)
+        case ["api" | "apis"]:
+            version = _aggregated_version(accept)
+            if version:
+                return _aggregated(catalog, legacy=parts == ["api"], version=version)
+            return _legacy_versions() if parts == ["api"] else _group_list(catalog)
+        case ["api", version]:
+            return _resource_list(catalog, "", version)
+        case ["apis", group] if group in catalog.groups() and group:
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(catalog, group)}
+        case ["apis", group, version]:
+            return _resource_list(catalog, group, version) if group else None
+    return None
+
+
+def _aggregated_version(accept: str) -> str:
+    """The version of aggregated discovery that the client prefers; empty when it wants the classic form."""
+    for media_type in accept.split(","):
+        name, *parameters = (part.strip() for part in media_type.split(";"))
+        wanted = dict(parameter.partition("=")[::2] for parameter in parameters)
+        if name not in ("application/json", "*/*") or wanted.get("as") not in (None, "APIGroupDiscoveryList"):
+            continue
+        if wanted.get("as") is None:
+            return ""
+        if wanted.get("g") == "apidiscovery.k8s.io" and wanted.get("v") in _AGGREGATED:
+            return wanted["v"]
+    return ""
+
+
+# --- the classic form ---
+
+
+def _legacy_versions() -> Document:
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}],
+    }
+
+
+def _group_list(catalog: Catalog) -> Document:
+    groups = [_group(catalog, group) for group in catalog.groups() if group]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def _group(catalog: Catalog, group: str) -> Document:
+    versions = [
+        {"groupVersion": f"{group}/{version}", "version": version} for version in catalog.versions(group)
+    ]
+    return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _resource_list(catalog: Catalog, group: str, version: str) -> Document | None:
+    entries = catalog.resources(group, version)
+    if not entries:
+        return None
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{group}/{version}" if group else version,
+        "resources": [
+            resource for entry in _sorted(entries) for resource in (_resource(entry), *_subresources(entry))
+        ],
+    }
+
+
+def _sorted(entries: Sequence[CatalogEntry]) -> Sequence[CatalogEntry]:
+    return sorted(entries, key=lambda entry: entry.resource.plural)
+
+
+def _resource(entry: CatalogEntry) -> Document:
+    doc: Document = {
+        "name": entry.resource.plural,
+        "singularName": entry.singular,
+        "namespaced": entry.resource.namespaced,
+        "kind": entry.resource.kind,
+        "verbs": list(entry.verbs),
+    }
+    if entry.short_names:
+        doc["shortNames"] = list(entry.short_names)
+    if entry.categories:
+        doc["categories"] = list(entry.categories)
+    if entry.is_custom:
+        own = entry.resource
+        doc["storageVersionHash"] = storage_version_hash(own.group, entry.storage_version, own.kind)
+    return doc
+
+
+def _subresources(entry: CatalogEntry) -> list[Document]:
+    found = []
+    for subresource in entry.subresources.values():
+        doc: Document = {
+            "name": f"{entry.resource.plural}/{subresource.name}",
+            "singularName": "",
+            "namespaced": entry.resource.namespaced,
+        }
+        if _lives_elsewhere(entry, subresource):
+            doc |= {"group": subresource.group, "version": subresource.version}
+        found.append({**doc, "kind": subresource.kind, "verbs": list(subresource.verbs)})
+    return found
+
+
+def _lives_elsewhere(entry: CatalogEntry, subresource: Subresource) -> bool:
+    own = entry.resource.group, entry.resource.version
+    return (subresource.group, subresource.version) != own
+
+
+# --- the aggregated form ---
+
+
+def _aggregated(catalog: Catalog, *, legacy: bool, version: str) -> Document:
+    groups = [""] if legacy else [group for group in catalog.groups() if group]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "metadata": {},
+        "items": [_group_discovery(catalog, group) for group in groups],
+    }
+
+
+def _group_discovery(catalog: Catalog, group: str) -> Document:
+    metadata: dict[str, Any] = {"name": group} if group else {}
+    versions = [
+        {
+            "version": version,
+            "resources": [_resource_discovery(entry) for entry in _sorted(catalog.resources(group, version))],
+            "freshness": "Current",
+        }
+        for version in catalog.versions(group)
+    ]
+    return {"metadata": {**metadata, "creationTimestamp": None}, "versions": versions}
+
+
+def _resource_discovery(entry: CatalogEntry) -> Document:
+    resource = entry.resource
+    doc: Document = {
+        "resource": resource.plural,
+        # A built-in kind of its own group is named without it, as a real server does.
+        "responseKind": _response_kind(
+            resource.group if entry.is_custom else "", resource.version, resource.kind, entry
+        ),
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": entry.singular,
+        "verbs": list(entry.verbs),
+    }
+    if entry.short_names:
+        doc["shortNames"] = list(entry.short_names)
+    if entry.categories:
+        doc["categories"] = list(entry.categories)
+    if entry.subresources:
+        doc["subresources"] = [
+            {
+                "subresource": subresource.name,
+                "responseKind": _response_kind(
+                    subresource.group if entry.is_custom or _lives_elsewhere(entry, subresource) else "",
+                    subresource.version,
+                    subresource.kind,
+                    entry,
+                ),
+                "verbs": list(subresource.verbs),
+            }
+            for subresource in entry.subresources.values()
+        ]
+    return doc
+
+
+def _response_kind(group: str, version: str, kind: str, entry: CatalogEntry) -> Document:
+    if not group and not entry.is_custom:
+        version = ""
+    return {"group": group, "version": version, "kind": kind}

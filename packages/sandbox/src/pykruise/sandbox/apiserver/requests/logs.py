@@ -1,0 +1,355 @@
+"""The log of a container that runs on paper: what the pod's status tells of it, a line for each thing.
+
+GET pods/<name>/log              ──▶ read_log()   ──▶ text
+GET pods/<name>/log?follow=true  ──▶ follow_log() ──▶ LogStream, fed by the changes of the pod
+
+A container writes a line when it starts, one when it ends, and, with the annotation
+`sandbox.pykruise.io/log-every` (seconds) on its pod, one each time so long has passed. A log is followed until
+that run of the container ends, or the pod is gone. `container`, `previous`, `sinceSeconds`, `sinceTime`,
+`tailLines`, `limitBytes` and `timestamps` are honoured.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Clock, Instant, format_time, parse_time
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.kube.values.field_selectors import parse_field_selector
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.requests.call import Answer, Call, flag, whole_number
+from pykruise.sandbox.apiserver.requests.selection import Selection
+from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid, not_found
+from pykruise.sandbox.apiserver.requests.watches import WatchStream
+
+__all__ = ["LOG_EVERY", "LogStream", "follow_log", "read_log"]
+
+LOG_EVERY: Final = "sandbox.pykruise.io/log-every"
+"""Annotation of a pod: its containers write a line each time so many seconds have passed."""
+
+_TEXT: Final = "text/plain"
+_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
+_SHORTEST_S: Final = 0.1
+_FOREVER_S: Final = 1e9
+_DELETED: Final = b"DELETED"
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """What of a log is asked for."""
+
+    container: str
+    since: Instant
+    stamps: bool
+    tail: int | None
+    size: int | None
+    """Bytes; None: all."""
+
+
+class _Log(msgspec.Struct, frozen=True):
+    """One run of a container, as its pod's status tells of it: lines that can be counted and made one by one."""
+
+    image: str
+    restarts: int
+    started_at: Instant
+    every_s: float = 0.0
+    """How often it writes while it runs; 0: never."""
+    exit_code: int = 0
+    ended_at: Instant | None = None
+
+    def count(self, now: Instant) -> int:
+        """Lines written until now."""
+        return 1 + self._beats(now) + (self.ended_at is not None)
+
+    def _beats(self, now: Instant) -> int:
+        until = now if self.ended_at is None else self.ended_at
+        return max(0, int((until - self.started_at) // self.every_s)) if self.every_s else 0
+
+    def line(self, number: int, now: Instant) -> tuple[Instant, str]:
+        """The time and text of a line; the first is 0."""
+        if number == 0:
+            return self.started_at, f"{self.image} started (restarts: {self.restarts})"
+        if self.ended_at is not None and number == self.count(now) - 1:
+            return self.ended_at, f"ended with exit code {self.exit_code}"
+        passed_s = number * self.every_s
+        return self.started_at + passed_s, f"running for {passed_s:g} s"
+
+    def next_at(self, now: Instant) -> Instant | None:
+        """When it writes again by itself."""
+        if not self.every_s or self.ended_at is not None:
+            return None
+        return self.started_at + (self._beats(now) + 1) * self.every_s
+
+
+async def read_log(core: Core, call: Call) -> Answer:
+    """What the log has in it now. 204 while the pod is on no node. Raises Refusal: 400, 404, 422."""
+    pod, wanted = _asked(core, call)
+    if not pod["spec"].get("nodeName"):
+        return Answer(204, b"", is_object=False)
+    log = _log_of(pod, wanted.container, call)
+    text = b"".join(line + b"\n" for line in _Reader(wanted, log, core.clock()).first())
+    return Answer(200, text[: wanted.size], is_object=False, content_type=_TEXT)
+
+
+async def follow_log(core: Core, call: Call) -> "LogStream | Answer":
+    """The log, and what is added to it from now on. 204 while the pod is on no node.
+
+    Raises Refusal: 400, 404, 422.
+    """
+    pod, wanted = _asked(core, call)
+    if not pod["spec"].get("nodeName"):
+        return Answer(204, b"", is_object=False)
+    log = _log_of(pod, wanted.container, call)
+    return LogStream(_changes(core, call), _Reader(wanted, log, core.clock()), clock=core.clock)
+
+
+class _Reader:
+    """How far a client has read a log."""
+
+    def __init__(self, wanted: _Wanted, log: _Log, now: Instant) -> None:
+        self.wanted = wanted
+        self.log = log
+        self._now = now
+        self._read = 0
+        self._left = wanted.size
+
+    def first(self) -> Iterator[bytes]:
+        """What is there, but for what `tailLines` leaves out."""
+        if self.wanted.tail is not None:
+            self._read = max(0, self.log.count(self._now) - max(0, self.wanted.tail))
+        return self.more(self._now)
+
+    def more(self, now: Instant) -> Iterator[bytes]:
+        """What was written since."""
+        for number in range(self._read, self.log.count(now)):
+            self._read = number + 1
+            at, text = self.log.line(number, now)
+            if at >= self.wanted.since:
+                when = format_time(at)
+                yield (f"{when} {text}" if self.wanted.stamps else f"{text} at {when}").encode()
+
+    def cut(self, line: bytes) -> bytes:
+        """As much of the line as `limitBytes` leaves; its line end counts."""
+        if self._left is None:
+            return line
+        line, self._left = line[: self._left], self._left - len(line) - 1
+        return line
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all bytes that were wanted have been read."""
+        return self._left is not None and self._left <= 0
+
+
+class LogStream:
+    """The lines of a log that is followed, without line ends. Read it with `batch()`, close it when done.
+
+    A line that `limitBytes` cuts is ended like the others.
+    """
+
+    content_type = _TEXT
+
+    def __init__(self, changes: WatchStream, reader: _Reader, *, clock: Clock) -> None:
+        self._changes = changes
+        self._reader = reader
+        self._clock = clock
+        self._lines: list[bytes] = list(reader.first())
+        self._is_over = reader.log.ended_at is not None
+
+    async def batch(self, *, most: int = 256) -> list[bytes]:
+        """The next lines, at least one and at most so many; empty at the end."""
+        while not self._lines:
+            if self._is_over or self._reader.is_full:
+                await self.aclose()
+                return []
+            await self._wait()
+            self._lines.extend(self._reader.more(self._clock()))
+        taken, self._lines = self._lines[:most], self._lines[most:]
+        lines: list[bytes] = []
+        for line in taken:
+            if self._reader.is_full:
+                break
+            lines.append(self._reader.cut(line))
+        return lines
+
+    async def _wait(self) -> None:
+        """Until the pod changes or the container writes."""
+        due = self._reader.log.next_at(self._clock())
+        try:
+            async with asyncio.timeout(None if due is None else max(0.0, due - self._clock())):
+                events = await self._changes.batch()
+        except TimeoutError:
+            return
+        for event in events:
+            kind, _, raw = event.partition(b" ")
+            if kind == _DELETED or self._is_over:
+                self._is_over = True
+            else:
+                self._see(decode(raw))
+        self._is_over = self._is_over or not events
+
+    def _see(self, pod: Document) -> None:
+        log = self._reader.log
+        status = _status_of(pod, self._reader.wanted.container)
+        ended, is_over = _end_of(status, log.restarts)
+        self._is_over = is_over
+        if ended is not None:
+            self._reader.log = msgspec.structs.replace(
+                log,
+                exit_code=ended.get("exitCode") or 0,
+                ended_at=_instant(ended.get("finishedAt"), default=self._clock()),
+            )
+
+    async def aclose(self) -> None:
+        """Stop at once. Safe to call twice; a reader that waits is released."""
+        self._is_over = True
+        self._lines = []
+        await self._changes.aclose()
+
+
+def _changes(core: Core, call: Call) -> WatchStream:
+    """The changes of the pod from now on: each its type, a space, and the pod."""
+    entry = call.entry
+    positions = {field: position for position, field in enumerate(entry.selectable)}
+    return WatchStream(
+        core.hub,
+        shelf=entry.shelf,
+        trigger=("metadata.name", call.name),
+        namespace=call.namespace,
+        selection=Selection(None, parse_field_selector(f"metadata.name={call.name}"), positions),
+        form="log",
+        encode=lambda kind, stored, _: b"%s %s" % (kind.encode(), stored.raw),
+        after=core.storage.revision,
+        initial=iter(()),
+        bookmark=None,
+        timeout_s=_FOREVER_S,
+        revision=lambda: core.storage.revision,
+    )
+
+
+# ── what is asked ────────────────────────────────────────────────────────────
+
+
+def _asked(core: Core, call: Call) -> tuple[Document, _Wanted]:
+    """The pod, and what is wanted of its log. Raises Refusal: 400, 404, 422."""
+    stored = core.get(call.entry, call.namespace, call.name)
+    if stored is None:
+        raise not_found(call.entry.resource, call.name)
+    pod = decode(stored.raw)
+    container = _container(pod, call)
+    tail, size = whole_number(call.query, "tailLines"), whole_number(call.query, "limitBytes")
+    wanted = _Wanted(
+        container,
+        _since(core, call),
+        flag(call.query, "timestamps"),
+        tail,
+        size if size is not None and size > 0 else None,
+    )
+    return pod, wanted
+
+
+def _since(core: Core, call: Call) -> Instant:
+    """The earliest time of lines that are wanted. Raises Refusal (400, 422)."""
+    seconds, time = whole_number(call.query, "sinceSeconds"), call.query.get("sinceTime", "")
+    found: list[Cause] = []
+    if seconds is not None and time:
+        found.append(causes.forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    if seconds is not None and seconds < 1:
+        found.append(causes.invalid("sinceSeconds", seconds, "must be greater than 0"))
+    if found:
+        raise invalid("PodLogOptions", "", call.name, found)
+    if seconds is not None:
+        return core.clock() - seconds
+    try:
+        return parse_time(time) if time else float("-inf")
+    except ValueError as err:
+        raise bad_request(str(err)) from err
+
+
+def _container(pod: Document, call: Call) -> str:
+    spec, pod_name = pod["spec"], call.name
+    names = [each["name"] for member in _LISTS for each in spec.get(member) or ()]
+    asked = call.query.get("container", "")
+    if asked:
+        if asked not in names:
+            raise bad_request(f"container {asked} is not valid for pod {pod_name}")
+        return asked
+    own = [each["name"] for each in spec.get("containers") or ()]
+    if len(own) > 1:
+        listed = " ".join(own)
+        raise bad_request(f"a container name must be specified for pod {pod_name}, choose one of: [{listed}]")
+    return str(own[0])
+
+
+# ── what a status tells ──────────────────────────────────────────────────────
+
+
+def _log_of(pod: Document, name: str, call: Call) -> _Log:
+    """The log of the container's present run, or of the one before. Raises Refusal (400)."""
+    status = _status_of(pod, name)
+    state, last = status.get("state") or {}, status.get("lastState") or {}
+    every_s = _every_s(pod)
+    if flag(call.query, "previous"):
+        if not last.get("terminated"):
+            raise bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
+        return _log(last["terminated"], status, every_s)
+    found = state.get("running") or state.get("terminated")
+    if not found:
+        reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
+        raise bad_request(f'container "{name}" in pod "{call.name}" is waiting to start: {reason}')
+    return _log(found, status, every_s)
+
+
+def _log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) -> _Log:
+    started_at = _instant(state.get("startedAt"), default=0.0)
+    has_ended = "exitCode" in state
+    return _Log(
+        image=status.get("image") or "",
+        restarts=status.get("restartCount") or 0,
+        started_at=started_at,
+        every_s=every_s,
+        exit_code=state.get("exitCode") or 0,
+        ended_at=_instant(state.get("finishedAt"), default=started_at) if has_ended else None,
+    )
+
+
+def _end_of(status: Mapping[str, Any], restarts: int) -> tuple[Mapping[str, Any] | None, bool]:
+    """How the run ended that this many restarts came before, as far as that is known, and whether it did."""
+    state, last = status.get("state") or {}, status.get("lastState") or {}
+    later = (status.get("restartCount") or 0) - restarts
+    if later == 0 and "running" in state:
+        return None, False
+    if later == 0 and "terminated" in state:
+        return state["terminated"], True
+    ended = last.get("terminated") if later in (0, 1) else None
+    return ended, True
+
+
+def _status_of(pod: Document, name: str) -> Mapping[str, Any]:
+    status = pod.get("status") or {}
+    for member in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for each in status.get(member) or ():
+            if each.get("name") == name:
+                found: Mapping[str, Any] = each
+                return found
+    return {}
+
+
+def _every_s(pod: Document) -> float:
+    """What the annotation says; 0 where there is none, or no sensible one."""
+    text = (pod["metadata"].get("annotations") or {}).get(LOG_EVERY, "")
+    try:
+        seconds = float(text) if text else 0.0
+    except ValueError:
+        return 0.0
+    return seconds if _SHORTEST_S <= seconds < _FOREVER_S else 0.0
+
+
+def _instant(text: Any, *, default: Instant) -> Instant:
+    try:
+        return parse_time(text) if isinstance(text, str) else default
+    except ValueError:
+        return default

@@ -1,0 +1,265 @@
+"""What goes in and out as which media type, and in which form: the object itself, its metadata, or a table.
+
+Accept header ──▶ form_of() ──▶ Form ──▶ reads.py and server.py render objects in it
+Content-Type  ──▶ read_body() ──▶ a document
+
+Pure.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+import yaml
+
+from pykruise.kube.documents import Document
+from pykruise.kube.values.go_text import quoted
+from pykruise.sandbox.apiserver.requests.statuses import (
+    bad_request,
+    no_representation,
+    not_acceptable,
+    request_entity_too_large,
+    unsupported_media_type,
+)
+
+__all__ = [
+    "BODY_LIMIT",
+    "JSON",
+    "PLAIN",
+    "YAML",
+    "Form",
+    "form_of",
+    "parse_json",
+    "parse_yaml",
+    "read_body",
+    "summary_of",
+    "to_yaml",
+]
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+BODY_LIMIT: Final = 3 * 1024 * 1024
+"""Bytes of a request body, as a real API server has it."""
+
+_OFFERED: Final = (JSON, YAML, "application/vnd.kubernetes.protobuf")
+_TYPE_META: Final = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
+_NO_KIND: Final = "couldn't get version/kind; json parse error: "
+_DEEPEST: Final = 200
+"""Levels of nesting that are read; deeper documents could exhaust the stack of the code that walks them."""
+
+
+class Form(msgspec.Struct, frozen=True):
+    """How objects are to be shown."""
+
+    shows: str = "object"
+    """`object`, `table` or `metadata` (PartialObjectMetadata)."""
+    version: str = "v1"
+    """Version of meta.k8s.io for tables and metadata."""
+    include: str = "Metadata"
+    """What a table's rows carry: `None`, `Metadata` or `Object`."""
+    yaml: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether objects are shown as they are."""
+        return self.shows == "object"
+
+    @property
+    def name(self) -> str:
+        """Equal for forms that look the same."""
+        return "" if self.is_plain else f"{self.shows}/{self.version}/{self.include}"
+
+
+PLAIN: Final = Form()
+
+
+def form_of(headers: Mapping[str, str], query: Mapping[str, str], *, custom: bool = False) -> Form:
+    """The first form asked for that can be made; `custom`: of a custom resource.
+
+    Raises Refusal (406) when there is none.
+    """
+    accept = headers.get("accept") or JSON
+    if accept in (JSON, "*/*"):
+        return PLAIN
+    for media, params in _clauses(accept):
+        if media not in (JSON, YAML, "*/*", "application/*"):
+            continue
+        form = _form(params, query)
+        if form is not None:
+            return msgspec.structs.replace(form, yaml=True) if media == YAML else form
+    raise not_acceptable(_OFFERED) if custom else no_representation(_OFFERED)
+
+
+def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Media types with their parameters, the preferred ones first."""
+    found = []
+    for position, clause in enumerate(accept[:4096].split(",")):
+        media, *rest = (part.strip() for part in clause.split(";"))
+        params = dict(part.split("=", 1) for part in rest if "=" in part)
+        try:
+            quality = float(params.pop("q", "1"))
+        except ValueError:
+            quality = 0.0
+        found.append((-quality, position, media, params))
+    for _, _, media, params in sorted(found, key=lambda item: item[:2]):
+        yield media, params
+
+
+def _form(params: Mapping[str, str], query: Mapping[str, str]) -> Form | None:
+    wanted = params.get("as", "")
+    if not wanted:
+        return PLAIN
+    if params.get("g") != "meta.k8s.io" or params.get("v") not in ("v1", "v1beta1"):
+        return None
+    if wanted == "Table":
+        include = query.get("includeObject") or "Metadata"
+        if include not in ("None", "Metadata", "Object"):
+            shown = quoted(include)
+            raise bad_request(
+                f"Unable to convert to Table as requested: includeObject: Invalid value: {shown}: "
+                "must be 'Metadata', 'Object', 'None', or empty"
+            )
+        return Form("table", params["v"], include)
+    if wanted in ("PartialObjectMetadata", "PartialObjectMetadataList"):
+        return Form("metadata", params["v"])
+    return None
+
+
+def read_body(headers: Mapping[str, str], body: bytes | None, *, what: str) -> Document:
+    """The document in a request's body; `what` is the kind it should be, for the message.
+
+    Raises Refusal: 400 for what cannot be read, 413, 415.
+    """
+    data = body or b""
+    if len(data) > BODY_LIMIT:
+        raise request_entity_too_large(BODY_LIMIT)
+    media = (headers.get("content-type") or JSON).partition(";")[0].strip().lower()
+    if media not in (JSON, YAML, "application/x-yaml", "text/yaml", ""):
+        raise unsupported_media_type(_OFFERED)
+    if media in (YAML, "application/x-yaml", "text/yaml"):
+        value = _parse_yaml(data, what)
+    else:
+        value = parse_json(
+            data,
+            prefix=f"the object provided is unrecognized (must be of type {what}): {_NO_KIND}",
+            sums_up=True,
+        )
+    if not isinstance(value, dict):
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {what}): {_NO_KIND}json: cannot unmarshal "
+            f"{_json_kind(value)} into Go value of type {_TYPE_META} ({summary_of(data)})"
+        )
+    return value
+
+
+def parse_json(data: bytes, *, prefix: str = "", sums_up: bool = False) -> Any:
+    """Any JSON value. Raises Refusal (400) for what is not JSON or is nested beyond reason.
+
+    `sums_up`: the message about what is not JSON shows how it begins.
+    """
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as err:
+        suffix = f" ({summary_of(data)})" if sums_up else ""
+        raise bad_request(f"{prefix}{_json_error(data, err)}{suffix}") from err
+    _check_depth(data, value)
+    return value
+
+
+def _json_error(data: bytes, err: orjson.JSONDecodeError) -> str:
+    """What is wrong, in the words of a Go decoder."""
+    text = data.decode("utf-8", "replace")
+    if err.pos >= len(text.rstrip()) or "end of data" in err.msg:
+        return "unexpected end of JSON input"
+    return f"invalid character {_go_character(text[err.pos])} looking for beginning of value"
+
+
+def _go_character(character: str) -> str:
+    special = {"'": "'\\''", '"': "'\"'"}
+    return special.get(character) or (f"'{character}'" if character.isprintable() else repr(character))
+
+
+def _check_depth(data: bytes, value: Any) -> None:
+    """Refuse what is nested too deep. Few brackets cannot nest deep, so most documents are not walked."""
+    if data.count(b"{") + data.count(b"[") <= _DEEPEST:
+        return
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, (dict, list))
+        ]
+        if not level:
+            return
+    raise bad_request(f"the document is nested more than {_DEEPEST} levels deep")
+
+
+def _parse_yaml(data: bytes, what: str) -> Any:
+    return parse_yaml(
+        data,
+        prefix=f"the object provided is unrecognized (must be of type {what}): "
+        "error converting YAML to JSON: ",
+    )
+
+
+def parse_yaml(data: bytes, *, prefix: str = "") -> Any:
+    """Any value of YAML, which JSON is too. Raises Refusal (400)."""
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        pass
+    else:
+        _check_depth(data, value)
+        return value
+    try:
+        text = data.decode()
+        _check_yaml(text)
+        value = yaml.load(text, Loader=yaml.CSafeLoader)
+        # Through JSON, so that dates and other things YAML knows become what a JSON document could say.
+        return parse_json(orjson.dumps(value))
+    except yaml.MarkedYAMLError as err:
+        line = max(1, err.problem_mark.line) if err.problem_mark is not None else 1
+        raise bad_request(f"{prefix}yaml: line {line}: {err.problem}") from err
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, orjson.JSONEncodeError, ValueError) as err:
+        raise bad_request(f"{prefix}{err}") from err
+
+
+def _check_yaml(text: str) -> None:
+    """Refuse what could bring a reader down, before anything is built.
+
+    Aliases multiply (a few lines of them can stand for gigabytes), and the library composes nodes recursively
+    in C, where a deep document overruns the stack of the whole process.
+    """
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            raise bad_request("YAML aliases are not read here")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _DEEPEST:
+                raise bad_request(f"the document is nested more than {_DEEPEST} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def to_yaml(body: bytes) -> bytes:
+    """A JSON answer as YAML."""
+    text: str = yaml.dump(orjson.loads(body), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+    return text.encode()
+
+
+def _json_kind(value: Any) -> str:
+    return {bool: "bool", str: "string", list: "array", type(None): "null"}.get(type(value), "number")
+
+
+def summary_of(data: bytes) -> str:
+    """The beginning of a body, as text when it looks like JSON, else in hexadecimal."""
+    if not data:
+        return "<empty>"
+    cut, rest = data[:30], " ..." if len(data) > 30 else ""
+    return (cut.decode("utf-8", "replace") if data.startswith(b"{") else cut.hex()) + rest

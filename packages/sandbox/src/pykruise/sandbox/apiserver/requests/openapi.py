@@ -1,0 +1,317 @@
+"""OpenAPI v3: the shape of everything served, for `kubectl explain`, `apply` and field validation.
+
+    path + Catalog ──▶ openapi_answer() ──▶ JSON of /openapi/v3 (the index) or /openapi/v3/<group-version>
+
+Built-in kinds: their fields and types come from kube/data/types.json, their merge keys and list types from
+kube/data/merge_keys.json (there are no descriptions). Custom resources: the schema their CRD gives, with
+apiVersion, kind and metadata added. OpenAPI v2 is an empty document. Pure.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import orjson
+
+from pykruise.kube.documents import Document
+from pykruise.kube.package_data import package_data
+from pykruise.kube.schemas.builtin_types import Field, fields_of
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
+from pykruise.sandbox.version import VERSION
+
+__all__ = ["V2_MEDIA_TYPE", "openapi_answer", "openapi_v2_answer"]
+
+_ROOT: Final = "/openapi/v3"
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_REF: Final = "#/components/schemas/"
+
+
+def openapi_answer(path: str, catalog: Catalog) -> bytes | None:
+    """The JSON at an OpenAPI path, or None when there is nothing."""
+    trimmed = path.rstrip("/")
+    if trimmed == _ROOT:
+        return orjson.dumps(_index(catalog))
+    match trimmed.removeprefix(f"{_ROOT}/").split("/"):
+        case ["api", version]:
+            return _document(catalog, "", version)
+        case ["apis", group, version] if group:
+            return _document(catalog, group, version)
+    return None
+
+
+V2_MEDIA_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+
+
+def openapi_v2_answer() -> bytes:
+    """OpenAPI v2 in protobuf, the only form kubectl reads it in: a document that describes nothing.
+
+    kubectl asks for it when v3 does not know a kind. When v2 does not either, it goes on and says that
+    there is no such kind; without a document it would give up and say that validation is not possible.
+    """
+    info = _protobuf(1, b"Kubernetes") + _protobuf(2, VERSION["gitVersion"].encode())
+    return _protobuf(1, b"2.0") + _protobuf(2, info)
+
+
+def _protobuf(number: int, value: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(value)]) + value
+
+
+def _index(catalog: Catalog) -> Document:
+    paths = {}
+    for group in catalog.groups():
+        for version in catalog.versions(group):
+            name = f"apis/{group}/{version}" if group else f"api/{version}"
+            digest = _digest(catalog.resources(group, version))
+            # Clients keep a document as long as its hash stays, so it must change with the schemas.
+            paths[name] = {"serverRelativeURL": f"{_ROOT}/{name}?hash={digest}"}
+    return {"paths": paths}
+
+
+def _digest(entries: Iterable[CatalogEntry]) -> str:
+    digest = hashlib.sha256(VERSION["gitVersion"].encode())
+    for entry in entries:
+        digest.update(f"{entry.resource} {sorted(entry.subresources)}".encode())
+        digest.update(orjson.dumps(entry.schema))
+    return digest.hexdigest().upper()
+
+
+def _document(catalog: Catalog, group: str, version: str) -> bytes | None:
+    entries = catalog.resources(group, version)
+    if not entries:
+        return None
+    paths: Document = {}
+    schemas: Document = {}
+    for entry in entries:
+        paths |= _paths(entry)
+        schemas |= _schemas(entry)
+    _add_referenced(schemas)
+    return orjson.dumps(
+        {
+            "openapi": "3.0.0",
+            "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
+            "paths": paths,
+            "components": {"schemas": dict(sorted(schemas.items()))},
+        }
+    )
+
+
+# --- paths ---
+
+_OPERATIONS: Final = {
+    "create": ("post", "post"),
+    "delete": ("delete", "delete"),
+    "deletecollection": ("delete", "deletecollection"),
+    "get": ("get", "get"),
+    "list": ("get", "list"),
+    "patch": ("patch", "patch"),
+    "update": ("put", "put"),
+}
+_ON_COLLECTION: Final = ("create", "list", "deletecollection")
+_ON_OBJECT: Final = ("get", "update", "patch", "delete")
+_WRITES: Final = ("create", "update", "patch")
+_WRITE_PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation")
+
+
+def _paths(entry: CatalogEntry) -> Document:
+    resource = entry.resource
+    collection = resource.path("{namespace}" if resource.namespaced else "").replace("%7B", "{")
+    collection = collection.replace("%7D", "}")
+    found = {
+        collection: _path(entry, _ON_COLLECTION, entry.verbs),
+        f"{collection}/{{name}}": _path(entry, _ON_OBJECT, entry.verbs),
+    }
+    for subresource in entry.subresources.values():
+        operations = _path(entry, (*_ON_OBJECT, "create"), subresource.verbs)
+        kind = {"group": subresource.group, "kind": subresource.kind, "version": subresource.version}
+        for operation in operations.values():
+            if isinstance(operation, dict):
+                operation["x-kubernetes-group-version-kind"] = kind
+        found[f"{collection}/{{name}}/{subresource.name}"] = operations
+    return {path: operations for path, operations in found.items() if len(operations) > 1}
+
+
+def _path(entry: CatalogEntry, wanted: Sequence[str], verbs: Sequence[str]) -> Document:
+    names = ["name"] if "get" in wanted else []
+    names += ["namespace"] if entry.resource.namespaced else []
+    path: Document = {"parameters": [_parameter(name, "path") for name in names]}
+    for verb in wanted:
+        if verb in verbs:
+            method, action = _OPERATIONS[verb]
+            path[method] = _operation(entry, verb, action)
+    return path
+
+
+def _operation(entry: CatalogEntry, verb: str, action: str) -> Document:
+    resource = entry.resource
+    reference = {"$ref": f"{_REF}{_schema_name(entry)}"}
+    operation: Document = {
+        "operationId": f"{verb}{resource.kind}",
+        "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": reference}}}},
+        "x-kubernetes-action": action,
+        "x-kubernetes-group-version-kind": _kind_of(entry),
+    }
+    if verb in _WRITES:
+        operation["parameters"] = [_parameter(name, "query") for name in _WRITE_PARAMETERS]
+        if verb == "patch":
+            operation["parameters"].append(_parameter("force", "query", kind="boolean"))
+        else:
+            operation["requestBody"] = {"content": {"*/*": {"schema": reference}}}
+    return operation
+
+
+def _parameter(name: str, place: str, *, kind: str = "string") -> Document:
+    parameter: Document = {"name": name, "in": place, "schema": {"type": kind, "uniqueItems": True}}
+    return {**parameter, "required": True} if place == "path" else parameter
+
+
+def _kind_of(entry: CatalogEntry) -> Document:
+    resource = entry.resource
+    return {"group": resource.group, "kind": resource.kind, "version": resource.version}
+
+
+# --- schemas ---
+
+
+def _schema_name(entry: CatalogEntry) -> str:
+    if not entry.is_custom:
+        return entry.definition or f"io.k8s.{entry.resource.kind}"
+    reversed_group = ".".join(reversed(entry.resource.group.split(".")))
+    return f"{reversed_group}.{entry.resource.version}.{entry.resource.kind}"
+
+
+def _schemas(entry: CatalogEntry) -> Document:
+    name = _schema_name(entry)
+    schema = dict(_custom_schema(entry) if entry.is_custom else _definition(name))
+    schema["x-kubernetes-group-version-kind"] = [_kind_of(entry)]
+    if "list" not in entry.verbs:
+        return {name: schema}
+    items = {"type": "array", "items": {"allOf": [{"$ref": f"{_REF}{name}"}], "default": {}}}
+    list_schema = {
+        "type": "object",
+        "required": ["items"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "items": items,
+            "kind": {"type": "string"},
+            "metadata": {"allOf": [{"$ref": f"{_REF}{_META}.ListMeta"}], "default": {}},
+        },
+        "x-kubernetes-group-version-kind": [{**_kind_of(entry), "kind": entry.list_kind}],
+    }
+    return {name: schema, f"{name}List": list_schema}
+
+
+def _custom_schema(entry: CatalogEntry) -> Document:
+    schema = dict(entry.schema or {"type": "object"})
+    own = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"allOf": [{"$ref": f"{_REF}{_META}.ObjectMeta"}]},
+    }
+    properties = {name: sub for name, sub in (schema.get("properties") or {}).items() if name not in own}
+    schema["properties"] = dict(sorted({**properties, **own}.items()))
+    return schema
+
+
+def _definition(name: str) -> Document:
+    for kind, named in _NAMED.items():
+        if named == name:
+            return dict(_DEFINITIONS_OF_NAMED[kind])
+    fields = fields_of(name)
+    if fields is None:
+        # A kind known by name only (such as ComponentStatus): anything goes.
+        return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    directives = _merge_keys().get(name, {})
+    properties = {field: _property(facts, directives.get(field, {})) for field, facts in fields.items()}
+    schema: Document = {"type": "object", "properties": dict(sorted(properties.items()))}
+    required = [field for field, facts in fields.items() if not facts.omits_empty]
+    if required:
+        schema["required"] = sorted(required)
+    return schema
+
+
+_NAMED: Final[Mapping[str, str]] = {
+    "intOrString": "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+    "microtime": f"{_META}.MicroTime",
+    "quantity": "io.k8s.apimachinery.pkg.api.resource.Quantity",
+    "time": f"{_META}.Time",
+}
+"""Scalars that have a definition of their own, which `kubectl explain` shows by name."""
+
+_DEFINITIONS_OF_NAMED: Final[Mapping[str, Document]] = {
+    "intOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    "microtime": {"type": "string", "format": "date-time"},
+    "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    "time": {"type": "string", "format": "date-time"},
+}
+_SCALARS: Final[Mapping[str, Document]] = {
+    "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "bool": {"type": "boolean"},
+    "bytes": {"type": "string", "format": "byte"},
+    "float64": {"type": "number", "format": "double"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "object": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "string": {"type": "string"},
+}
+
+
+def _property(facts: Field, directives: Mapping[str, Any]) -> Document:
+    schema = _of_kind(facts.kind)
+    for directive, extension in _EXTENSIONS.items():
+        if directive in directives:
+            schema[extension] = directives[directive]
+    return schema
+
+
+_EXTENSIONS: Final = {
+    "listMapKeys": "x-kubernetes-list-map-keys",
+    "listType": "x-kubernetes-list-type",
+    "mapType": "x-kubernetes-map-type",
+    "patchMergeKey": "x-kubernetes-patch-merge-key",
+    "patchStrategy": "x-kubernetes-patch-strategy",
+}
+
+
+def _of_kind(kind: str) -> Document:
+    if kind.startswith("*"):
+        return _of_kind(kind[1:])
+    if kind.startswith("[]"):
+        return {"type": "array", "items": _of_kind(kind[2:])}
+    if kind.startswith("{}"):
+        return {"type": "object", "additionalProperties": _of_kind(kind[2:])}
+    if kind in _SCALARS:
+        return dict(_SCALARS[kind])
+    if kind in _NAMED:
+        return {"allOf": [{"$ref": f"{_REF}{_NAMED[kind]}"}]}
+    return {"allOf": [{"$ref": f"{_REF}{kind}"}], "default": {}}
+
+
+def _add_referenced(schemas: Document) -> None:
+    """Add every definition that is referred to, and what those refer to."""
+    waiting = [name for schema in schemas.values() for name in _references(schema)]
+    while waiting:
+        name = waiting.pop()
+        if name not in schemas:
+            schemas[name] = _definition(name)
+            waiting.extend(_references(schemas[name]))
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        for key, value in schema.items():
+            if key == "$ref" and isinstance(value, str):
+                yield value.removeprefix(_REF)
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
+
+
+@cache
+def _merge_keys() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    found: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
+        package_data("pykruise.kube", "merge_keys.json")
+    )
+    return found

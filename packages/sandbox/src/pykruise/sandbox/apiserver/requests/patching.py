@@ -1,0 +1,126 @@
+"""The patch in a request's body, understood and applied.
+
+Content-Type, body ──▶ read_patch() ──▶ Wanted.apply(document) ──▶ document
+
+Pure. The patches themselves are kube.patches; this says which a resource takes and what a failure is to a
+client.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.patches.errors import PatchError
+from pykruise.kube.patches.json_patch import apply_json_patch
+from pykruise.kube.patches.merge import apply_merge_patch
+from pykruise.kube.patches.schemas import has_definition
+from pykruise.kube.patches.strategic import apply_strategic_merge
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.sandbox.apiserver.requests.call import Call, check_write_options
+from pykruise.sandbox.apiserver.requests.negotiation import BODY_LIMIT, parse_json
+from pykruise.sandbox.apiserver.requests.statuses import (
+    Refusal,
+    bad_request,
+    request_entity_too_large,
+    unclassified_error,
+    unprocessable,
+    unsupported_media_type,
+    wrong_content_type,
+)
+
+__all__ = ["Wanted", "is_apply", "read_patch"]
+
+_LOG = logging.getLogger(__name__)
+_JSON_KINDS = {bool: "bool", str: "string", list: "array", dict: "object", type(None): "null"}
+_ALWAYS_READ = ("apiVersion", "kind")
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A patch of one type, with the definition that strategic merges go by."""
+
+    kind: PatchType
+    value: Any
+    definition: str
+
+    def apply(self, doc: Document) -> Document:
+        """The patched document; the one that is given is used up.
+
+        Raises Refusal (400, 413, 422) when the patch does not fit.
+        """
+        try:
+            match self.kind:
+                case PatchType.JSON:
+                    return apply_json_patch(doc, self.value)
+                case PatchType.MERGE:
+                    return apply_merge_patch(doc, self.value)
+                case _ if has_definition(self.definition):
+                    return apply_strategic_merge(doc, self.value, definition=self.definition, uses_up=True)
+                case _:
+                    # A kind without lists (Scale) has nothing that the two merges see differently.
+                    return apply_merge_patch(doc, self.value)
+        except PatchError as err:
+            _refuse(err)
+        except RecursionError as err:
+            raise bad_request("the patch is nested too deep") from err
+
+    def untouched(self, doc: Document) -> Iterable[str]:
+        """The members of the document that the patch surely leaves as they are."""
+        if self.kind is PatchType.JSON or any(name.startswith("$") for name in self.value):
+            return ()
+        return [name for name in doc if name not in self.value and name not in _ALWAYS_READ]
+
+
+def is_apply(call: Call) -> bool:
+    """Whether a PATCH is a server-side apply (applying.py)."""
+    return call.method == "PATCH" and _media(call) == PatchType.APPLY
+
+
+def _media(call: Call) -> str:
+    return (call.headers.get("content-type") or "").partition(";")[0].strip()
+
+
+def read_patch(call: Call, definition: str) -> Wanted:
+    """The patch of the call. An empty `definition` knows no strategic merge. Raises Refusal: 400, 413, 415,
+    422.
+    """
+    media = _media(call)
+    taken = [PatchType.JSON, PatchType.MERGE, *([PatchType.STRATEGIC] if definition else [])]
+    if media == PatchType.APPLY:
+        raise unsupported_media_type([*map(str, taken)])
+    if media not in taken:
+        if call.entry.is_custom:
+            raise unsupported_media_type([*map(str, taken), str(PatchType.APPLY)])
+        raise wrong_content_type()
+    kind = PatchType(media)
+    extra = []
+    if "force" in call.query:
+        extra.append(causes.forbidden("force", "may not be specified for non-apply patch"))
+    check_write_options(call, "PatchOptions", extra)
+    body = call.body or b""
+    if len(body) > BODY_LIMIT:
+        raise request_entity_too_large(BODY_LIMIT)
+    prefix = "" if kind is PatchType.STRATEGIC else "error decoding patch: "
+    value = parse_json(body, prefix=prefix)
+    if not isinstance(value, list if kind is PatchType.JSON else dict):
+        wanted = "[]handlers.jsonPatchOp" if kind is PatchType.JSON else "map[string]interface {}"
+        found = _JSON_KINDS.get(type(value), "number")
+        raise bad_request(f"{prefix}json: cannot unmarshal {found} into Go value of type {wanted}")
+    return Wanted(kind, value, definition)
+
+
+def _refuse(err: PatchError) -> NoReturn:
+    match err.code:
+        case 400:
+            raise bad_request(str(err)) from err
+        case 413:
+            status = request_entity_too_large(0).status
+            raise Refusal(msgspec.structs.replace(status, message=str(err))) from err
+        case 422:
+            _LOG.debug("a patch does not fit: %s", err)
+            raise unprocessable() from err
+        case _:
+            raise unclassified_error(str(err)) from err

@@ -1,0 +1,390 @@
+"""GET: one object, a page of many, or a watch.
+
+Call ──▶ get() / list_page() / watch() ──▶ stored bytes, joined; decoded only for tables and metadata forms
+
+A list is a snapshot at one revision; a continue token names the revision and where to go on, so that later
+pages belong to the same snapshot until it is compacted away (410).
+"""
+
+import base64
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import Any, Final
+
+import orjson
+
+from pykruise.kube.documents import decode
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.kube.values.go_text import quoted
+from pykruise.sandbox.apiserver.core import Core, trigger_of
+from pykruise.sandbox.apiserver.objects.storage import Compacted, FutureRevision, Page, Stored
+from pykruise.sandbox.apiserver.printing.forms import list_in_form, object_in_form
+from pykruise.sandbox.apiserver.requests.call import Answer, Call, flag, whole_number
+from pykruise.sandbox.apiserver.requests.encoding import (
+    encode_object,
+    event_line,
+    list_body,
+    relabel,
+    with_revision,
+)
+from pykruise.sandbox.apiserver.requests.selection import Selection, selection_of
+from pykruise.sandbox.apiserver.requests.statuses import (
+    Refusal,
+    bad_request,
+    continue_token_expired,
+    expired,
+    invalid_options,
+    method_not_supported,
+    not_found,
+    status_document,
+    too_large_resource_version,
+    unclassified_error,
+)
+from pykruise.sandbox.apiserver.requests.watches import WatchStream, event_type
+
+__all__ = ["get", "list_page", "watch"]
+
+_SHORTEST_WATCH_S: Final = 1_800.0
+_BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"
+_INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+async def get(core: Core, call: Call) -> Answer:
+    """The object. `resourceVersion` may ask that it is not older than a revision. Raises Refusal."""
+    asked = _revision(call)
+    if asked > core.storage.revision:
+        raise too_large_resource_version(asked, core.storage.revision)
+    stored = core.get(call.entry, call.namespace, call.name)
+    if stored is None:
+        raise not_found(call.entry.resource, call.name)
+    return Answer(200, await core.answer(call, stored))
+
+
+async def list_page(core: Core, call: Call) -> Answer:
+    """A list, or a page of it. Raises Refusal."""
+    _check_list_options(call)
+    whole_number(call.query, "timeoutSeconds")  # nothing here takes that long, but it must be a number
+    selection = selection_of(call.entry, call.query)
+    limit = whole_number(call.query, "limit") or 0
+    page, start = _first_page(core, call, limit)
+    items, last, more = _select(core, call, selection, page, max(limit, 0))
+    token = ""
+    remaining: int | None = None
+    if more:
+        token = _token(page.revision, f"{last.path}\0" if last else start)
+        # With a selector it is not known how many of the rest are meant.
+        remaining = more if selection.is_everything else None
+    raws = await _shown(core, call, items)
+    if not call.form.is_plain:
+        body = list_in_form(
+            call.entry,
+            raws,
+            form=call.form,
+            now=core.clock(),
+            revision=page.revision,
+            token=token,
+            remaining=remaining,
+        )
+    else:
+        body = list_body(call.entry, raws, revision=page.revision, token=token, remaining=remaining)
+    return Answer(200, body, is_object=False)
+
+
+async def _shown(core: Core, call: Call, items: Sequence[Stored]) -> list[bytes]:
+    entry = call.entry
+    if entry.converter is None:
+        raws = [relabel(stored.raw, entry.api_version) for stored in items]
+    else:
+        docs = await entry.converter.from_storage([decode(stored.raw) for stored in items])
+        raws = [encode_object(doc) for doc in docs]
+    if not call.shows_managed:
+        return raws
+    show = core.ownership.show
+    return [show(entry, raw, stored) for raw, stored in zip(raws, items, strict=True)]
+
+
+def _first_page(core: Core, call: Call, limit: int) -> tuple[Page, str]:
+    """The page that the request's continue token, resourceVersion and limit mean, and where it starts."""
+    token = call.query.get("continue", "")
+    asked = _revision(call)
+    current = core.storage.revision
+    exact = 0
+    start = ""
+    if token:
+        if asked:
+            raise bad_request("specifying resource version is not allowed when using continue")
+        exact, start = _read_token(token)
+        if exact > current:
+            raise bad_request("continue key is not valid: its resource version has not been reached")
+    elif asked > current:
+        raise too_large_resource_version(asked, current)
+    elif asked and (call.query.get("resourceVersionMatch") == "Exact" or (limit > 0 and not _match(call))):
+        exact = asked
+    try:
+        page = core.storage.scan(
+            call.entry.shelf,
+            namespace=call.namespace,
+            start=start,
+            limit=max(limit, 0),
+            revision=max(exact, 0),
+        )
+    except Compacted as err:
+        if token:
+            raise continue_token_expired(_token(-1, start)) from err
+        raise expired("The resourceVersion for the provided list is too old.") from err
+    except FutureRevision as err:  # pragma: no cover  (checked above)
+        raise too_large_resource_version(exact, current) from err
+    return page, start
+
+
+def _match(call: Call) -> str:
+    return call.query.get("resourceVersionMatch", "")
+
+
+def _select(
+    core: Core, call: Call, selection: Selection, page: Page, limit: int
+) -> tuple[list[Stored], Stored | None, int]:
+    """Up to `limit` objects that are meant, the last object looked at, and how many were not looked at."""
+    if selection.is_everything:
+        return list(page.items), page.items[-1] if page.items else None, page.following
+    found: list[Stored] = []
+    while True:
+        for position, stored in enumerate(page.items):
+            if selection.matches(stored):
+                found.append(stored)
+                if limit and len(found) == limit:
+                    return found, stored, len(page.items) - position - 1 + page.following
+        if not page.following:
+            return found, None, 0
+        # As a real API server does, go on until the page is full: selectors do not make short pages.
+        page = core.storage.scan(
+            call.entry.shelf,
+            namespace=call.namespace,
+            start=f"{page.items[-1].path}\0",
+            limit=max(limit, 1_000),
+            revision=page.revision,
+        )
+
+
+def _check_list_options(call: Call) -> None:
+    query = call.query
+    match = _match(call)
+    found: list[Cause] = []
+    if match:
+        field = "resourceVersionMatch"
+        if not query.get("resourceVersion"):
+            text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            found.append(causes.forbidden(field, text))
+        if query.get("continue"):
+            found.append(
+                causes.forbidden(field, "resourceVersionMatch is forbidden when continue is provided")
+            )
+        if match not in ("Exact", "NotOlderThan"):
+            found.append(causes.not_supported(field, match, ["Exact", "NotOlderThan", ""]))
+        if match == "Exact" and query.get("resourceVersion") == "0":
+            text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+            found.append(causes.forbidden(field, text))
+    if "sendInitialEvents" in query:
+        found.append(causes.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if found:
+        raise invalid_options("ListOptions", found)
+
+
+def _check_watch_options(call: Call) -> None:
+    query = call.query
+    match = _match(call)
+    field = "resourceVersionMatch"
+    found: list[Cause] = []
+    initial = "sendInitialEvents" in query
+    if initial and match != "NotOlderThan":
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        found.append(causes.forbidden(field, text))
+    if match:
+        if not initial:
+            text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            found.append(causes.forbidden(field, text))
+        if match != "NotOlderThan":
+            found.append(causes.not_supported(field, match, ["NotOlderThan"]))
+        if query.get("continue"):
+            found.append(
+                causes.forbidden(field, "resourceVersionMatch is forbidden when continue is provided")
+            )
+    if found:
+        raise invalid_options("ListOptions", found)
+
+
+def watch(core: Core, call: Call) -> WatchStream:
+    """The stream of changes of a collection, or of one object. Raises Refusal.
+
+    Without a resourceVersion, and with "0", the present objects come first as ADDED, as they do with
+    `sendInitialEvents`, then marked off by a bookmark. A resourceVersion that is too old gives a stream
+    with one ERROR.
+    """
+    if "watch" not in call.entry.verbs:
+        raise method_not_supported(call.entry.resource, "watch")
+    _check_watch_options(call)
+    selection = selection_of(call.entry, call.query, name=call.name)
+    asked = _revision(call)
+    bookmarks = flag(call.query, "allowWatchBookmarks")
+    with_state = flag(call.query, "sendInitialEvents") or (
+        asked == 0 and "sendInitialEvents" not in call.query
+    )
+    if "sendInitialEvents" in call.query and asked > core.storage.revision:
+        raise too_large_resource_version(asked, core.storage.revision)
+    initial: Iterator[bytes | Awaitable[bytes]]
+    failed = False
+    if with_state:
+        marks = flag(call.query, "sendInitialEvents") and bookmarks
+        page = core.storage.scan(call.entry.shelf, namespace=call.namespace)
+        initial = _present(core, call, selection, page, end_mark=marks)
+        after = core.storage.revision
+    else:
+        after = asked or core.storage.revision
+        try:
+            initial = _past(core, call, selection, after)
+        except Compacted as err:
+            failed = True
+            refusal = expired(f"too old resource version: {asked} ({err.oldest - 1})")
+            initial = iter([event_line("ERROR", orjson.dumps(status_document(refusal.status)))])
+        after = max(after, core.storage.revision)
+    stream = WatchStream(
+        core.hub,
+        shelf=call.entry.shelf,
+        trigger=trigger_of(call.entry, call.namespace, selection),
+        namespace=call.namespace,
+        selection=selection,
+        form=f"{call.entry.api_version} {call.form.name} {call.shows_managed}",
+        encode=lambda kind, stored, revision: _line(core, call, kind, stored, revision),
+        after=after,
+        initial=initial,
+        bookmark=(lambda revision: _bookmark(call, revision)) if bookmarks else None,
+        timeout_s=_timeout(core, call),
+        revision=lambda: core.storage.revision,
+        later=_without_columns if call.form.shows == "table" else None,
+    )
+    if failed:
+        stream.end()
+    return stream
+
+
+def _without_columns(line: bytes) -> bytes:
+    """Only the first table of a watch tells its columns: kubectl prints a header for each that does."""
+    event = orjson.loads(line)
+    if event["object"].get("kind") == "Table":
+        event["object"]["columnDefinitions"] = None
+    return orjson.dumps(event)
+
+
+def _timeout(core: Core, call: Call) -> float:
+    """Seconds a watch lasts; where none are asked for half an hour to an hour, so that not all end together."""
+    asked = whole_number(call.query, "timeoutSeconds")
+    return float(asked) if asked and asked > 0 else _SHORTEST_WATCH_S * (1.0 + core.rng.random())
+
+
+def _present(
+    core: Core, call: Call, selection: Selection, page: Page, *, end_mark: bool
+) -> Iterator[bytes | Awaitable[bytes]]:
+    for stored in page.items:
+        if selection.matches(stored):
+            yield _line(core, call, "ADDED", stored, stored.revision)
+    if end_mark:
+        empty: dict[str, Any] = {
+            "kind": call.entry.list_kind,
+            "apiVersion": call.entry.api_version,
+            "metadata": {},
+            "items": None,
+        }
+        blueprint = base64.b64encode(orjson.dumps(empty) + b"\n").decode()
+        yield _bookmark(call, page.revision, annotations={_INITIAL_EVENTS_END: "true", _BLUEPRINT: blueprint})
+
+
+def _past(core: Core, call: Call, selection: Selection, after: int) -> Iterator[bytes | Awaitable[bytes]]:
+    """The changes after a revision that are still known. Raises Compacted at once, not when first read."""
+    changes = core.storage.since(call.entry.shelf, after)
+
+    def lines() -> Iterator[bytes | Awaitable[bytes]]:
+        for change in changes:
+            stored = change.new or change.old
+            assert stored is not None
+            if call.namespace and stored.key.namespace != call.namespace:
+                continue
+            kind = event_type(change, selection)
+            shown = change.old if kind == "DELETED" else change.new
+            if kind and shown is not None:
+                yield _line(core, call, kind, shown, change.revision)
+
+    return lines()
+
+
+def _line(core: Core, call: Call, kind: str, stored: Stored, revision: int) -> bytes | Awaitable[bytes]:
+    raw = stored.raw if kind != "DELETED" else with_revision(stored, revision)
+    entry = call.entry
+    if entry.converter is None and call.form.is_plain:
+        shown = relabel(raw, entry.api_version)
+        return event_line(kind, core.ownership.show(entry, shown, stored) if call.shows_managed else shown)
+    return _rendered_line(core, call, kind, raw, stored)
+
+
+async def _rendered_line(core: Core, call: Call, kind: str, raw: bytes, stored: Stored) -> bytes:
+    shown = await core.show(call.entry, raw)
+    if call.shows_managed:
+        shown = core.ownership.show(call.entry, shown, stored)
+    if not call.form.is_plain:
+        shown = object_in_form(call.entry, shown, form=call.form, now=core.clock())
+    return event_line(kind, shown)
+
+
+def _bookmark(call: Call, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+    metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if annotations:
+        metadata["annotations"] = annotations
+    doc = {
+        "kind": call.entry.resource.kind,
+        "apiVersion": call.entry.api_version,
+        "metadata": metadata,
+    }
+    return event_line("BOOKMARK", orjson.dumps(doc))
+
+
+# --- resource versions and tokens ----------------------------------------
+
+
+def _revision(call: Call) -> int:
+    """The resourceVersion asked for; 0 when absent or "0", which both mean: any."""
+    text = call.query.get("resourceVersion", "")
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        shown = quoted(text)
+        raise unclassified_error(
+            f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: invalid syntax"
+        )
+    return int(text)
+
+
+def _token(revision: int, start: str) -> str:
+    data = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start})
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _read_token(token: str) -> tuple[int, str]:
+    """Revision (-1: whatever is newest) and start of a continue token. Raises Refusal (400)."""
+    try:
+        padded = token + "=" * (-len(token) % 4)
+        found = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        revision, start, version = found["rv"], found["start"], found["v"]
+    except (ValueError, KeyError, TypeError) as err:
+        raise _bad_token(f"continue key is not valid: {err}") from err
+    if version != "meta.k8s.io/v1":
+        raise _bad_token(
+            f"continue key is not valid: server does not recognize this encoded version {version}"
+        )
+    if type(revision) is not int or revision == 0 or revision < -1 or not isinstance(start, str) or not start:
+        raise _bad_token(
+            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+        )
+    return revision, start
+
+
+def _bad_token(text: str) -> Refusal:
+    return bad_request(f"invalid continue token: {text}")

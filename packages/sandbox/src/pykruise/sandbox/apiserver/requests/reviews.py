@@ -1,0 +1,163 @@
+"""Questions that are asked by POST and stored nowhere: may I, may they, who am I, whose token is that.
+
+server.py ──▶ REVIEWS[plural] ──▶ the question with its answer in `status`
+
+Without RBAC all users may do everything, and reviews say so.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+import orjson
+
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import Cause
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.kube.values.go_text import quoted
+from pykruise.sandbox.apiserver.access.attributes import Attributes
+from pykruise.sandbox.apiserver.access.rules import PolicyRule
+from pykruise.sandbox.apiserver.access.tokens import AUDIENCE
+from pykruise.sandbox.apiserver.access.users import User
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.decoding import of_body
+from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid
+
+__all__ = ["REVIEWS"]
+
+_ANYTHING: Final[list[PolicyRule]] = [
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+]
+_ADMIN: Final = "kubernetes-admin"
+
+Review = Callable[[Core, Call, Document], Document]
+
+
+# --- may they ----------------------------------------
+
+
+def _self_access(core: Core, call: Call, spec: Document) -> Document:
+    _check(call, _check_attributes(spec))
+    return _decided(core, call.user, spec)
+
+
+def _access(core: Core, call: Call, spec: Document) -> Document:
+    _check(call, [*_check_subject(spec), *_check_attributes(spec)])
+    return _decided(core, _user_in(spec), spec)
+
+
+def _local_access(core: Core, call: Call, spec: Document) -> Document:
+    found = [*_check_subject(spec), *_check_attributes(spec)]
+    asked = spec.get("resourceAttributes") or {}
+    if (asked.get("namespace") or "") != call.namespace:
+        text = "must match metadata.namespace"
+        found.append(causes.invalid("spec.resourceAttributes.namespace", asked.get("namespace") or "", text))
+    if spec.get("nonResourceAttributes") is not None:
+        text = "disallowed on this kind of request"
+        found.append(causes.invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], text))
+    _check(call, found)
+    return _decided(core, _user_in(spec), spec)
+
+
+def _check_subject(spec: Document) -> Iterable[Cause]:
+    if not spec.get("user") and not spec.get("groups"):
+        yield causes.invalid("spec.user", "", "at least one of user or group must be specified")
+
+
+def _check_attributes(spec: Document) -> Iterable[Cause]:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and path is not None:
+        shown = (
+            f"authorization.NonResourceAttributes{{Path:{quoted(path.get('path') or '')}, "
+            f"Verb:{quoted(path.get('verb') or '')}}}"
+        )
+        text = "cannot be specified in combination with resourceAttributes"
+        yield causes.invalid_shown("spec.nonResourceAttributes", shown, text)
+    elif resource is None and path is None:
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        yield causes.invalid("spec.resourceAttributes", None, text)
+
+
+def _check(call: Call, found: Iterable[Cause]) -> None:
+    wrong = list(found)
+    if wrong:
+        raise invalid("", call.entry.resource.group, "", wrong)  # no kind, as the real one
+
+
+def _user_in(spec: Document) -> User:
+    return User(name=spec.get("user") or "", groups=tuple(spec.get("groups") or ()))
+
+
+def _decided(core: Core, user: User, spec: Document) -> Document:
+    if core.authorizer is None:
+        return {"allowed": True}
+    decision = core.authorizer.decide(_attributes_in(user, spec))
+    return {"allowed": decision.allowed} | ({"reason": decision.reason} if decision.reason else {})
+
+
+def _attributes_in(user: User, spec: Document) -> Attributes:
+    if (path := spec.get("nonResourceAttributes")) is not None:
+        return Attributes(user=user, verb=path.get("verb") or "", path=path.get("path") or "")
+    asked: Document = spec["resourceAttributes"]
+    members = ("verb", "group", "resource", "subresource", "namespace", "name")
+    return Attributes(user=user, **{member: asked.get(member) or "" for member in members})
+
+
+def _rules(core: Core, call: Call, spec: Document) -> Document:
+    namespace = spec.get("namespace") or ""
+    if not namespace:
+        raise bad_request("no namespace on request")
+    held = core.authorizer.rules_for(call.user, namespace) if core.authorizer is not None else _ANYTHING
+    return {
+        "resourceRules": [
+            _part(rule, "apiGroups", "resources", "resourceNames") for rule in held if rule.get("resources")
+        ],
+        "nonResourceRules": [_part(rule, "nonResourceURLs") for rule in held if rule.get("nonResourceURLs")],
+        "incomplete": False,
+    }
+
+
+def _part(rule: PolicyRule, *members: str) -> Document:
+    return {member: list(rule[member]) for member in ("verbs", *members) if rule.get(member)}
+
+
+# --- who is it ----------------------------------------
+
+
+def _self(core: Core, call: Call, spec: Document) -> Document:
+    return {"userInfo": {**call.user.document(), "username": call.user.name or _ADMIN}}
+
+
+def _token(core: Core, call: Call, spec: Document) -> Document:
+    user = core.tokens.user_of(spec.get("token") or "")
+    if user is None:
+        return {"user": {}, "error": "invalid bearer token"}
+    return {"authenticated": True, "user": user.document(), "audiences": [AUDIENCE]}
+
+
+def _review(answer: Review) -> Callable[[Core, Call], Awaitable[Answer]]:
+    async def review(core: Core, call: Call) -> Answer:
+        check_write_options(call, "CreateOptions")
+        doc: dict[str, Any] = of_body(call)
+        doc["metadata"].setdefault("creationTimestamp", None)
+        if call.namespace:
+            doc["metadata"]["namespace"] = call.namespace
+        spec = doc.get("spec") or {}
+        if answer is _rules:
+            doc["spec"] = {}  # the question is not repeated
+        doc["status"] = answer(core, call, spec)
+        return Answer(201, orjson.dumps(doc), is_object=False)
+
+    return review
+
+
+REVIEWS: Final[Mapping[str, Callable[[Core, Call], Awaitable[Answer]]]] = {
+    "localsubjectaccessreviews": _review(_local_access),
+    "selfsubjectaccessreviews": _review(_self_access),
+    "selfsubjectreviews": _review(_self),
+    "selfsubjectrulesreviews": _review(_rules),
+    "subjectaccessreviews": _review(_access),
+    "tokenreviews": _review(_token),
+}
+"""By plural: what answers a POST to the collection."""

@@ -1,0 +1,197 @@
+"""The scale subresource: replicas of any workload through one small object, `autoscaling/v1 Scale`.
+
+GET ──▶ scale_of(object) ;  PUT, PATCH ──▶ the object with new replicas, updated as through its main endpoint
+
+Rules: the scale endpoints of apps workloads and of custom resources.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pykruise.kube.documents import Document, canonical
+from pykruise.kube.pod_rules import field_errors as causes
+from pykruise.kube.values.selectors import Selector, SelectorError, parse_label_selector, selector_from
+from pykruise.sandbox.apiserver.catalog import CatalogEntry, ScalePaths
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.objects.storage import Stored
+from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.negotiation import read_body
+from pykruise.sandbox.apiserver.requests.patching import read_patch
+from pykruise.sandbox.apiserver.requests.statuses import (
+    MODIFIED_MEANWHILE,
+    bad_request,
+    conflict,
+    internal_error,
+    invalid,
+    not_found,
+)
+from pykruise.sandbox.apiserver.requests.writes import modify
+
+__all__ = ["get_scale", "patch_scale", "put_scale", "scale_of"]
+
+_DEFINITION: Final = "io.k8s.api.autoscaling.v1.Scale"
+
+
+async def get_scale(core: Core, call: Call) -> Answer:
+    """The Scale of the object. Raises Refusal."""
+    stored = core.get(call.entry, call.namespace, call.name)
+    if stored is None:
+        raise not_found(call.entry.resource, call.name)
+    return Answer(200, canonical(scale_of(call.entry, await core.load(call.entry, stored))))
+
+
+async def put_scale(core: Core, call: Call) -> Answer:
+    """Set the replicas to those of the Scale in the body. Raises Refusal."""
+    check_write_options(call, "UpdateOptions")
+    scale = read_body(call.headers, call.body, what="Scale")
+    _check_type(scale)
+    return await _set(core, call, lambda _: scale)
+
+
+async def patch_scale(core: Core, call: Call) -> Answer:
+    """Patch the Scale. Raises Refusal."""
+    # A built-in workload's Scale has a type and takes strategic merges; a custom resource's does not.
+    wanted = read_patch(call, _DEFINITION if call.entry.definition else "")
+
+    def patched(scale: Document) -> Document:
+        scale = wanted.apply(scale)
+        replicas = (scale.get("spec") or {}).get("replicas") or 0
+        if type(replicas) is not int:
+            found = "string" if isinstance(replicas, str) else "number"
+            text = (
+                f"json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"
+            )
+            raise invalid("", "", "", [causes.invalid("patch", canonical(scale).decode(), text)])
+        return scale
+
+    return await _set(core, call, patched)
+
+
+async def _set(core: Core, call: Call, change: Callable[[Document], Document]) -> Answer:
+    entry = call.entry
+    paths = entry.scale
+    assert paths is not None
+    if core.get(entry, call.namespace, call.name) is None:
+        raise not_found(entry.resource, call.name)
+
+    def with_replicas(doc: Document, stored: Stored) -> Document:
+        scale = change(_scale_of(entry, doc))
+        _check(call, scale, doc)
+        _put(doc, paths.spec_replicas, (scale.get("spec") or {}).get("replicas") or 0)
+        return doc
+
+    return await modify(core, call, with_replicas, show=lambda doc: scale_of(entry, doc))
+
+
+def scale_of(entry: CatalogEntry, doc: Document) -> Document:
+    """The Scale of an object. Raises Refusal (500) when a custom resource has no replicas to show."""
+    paths = entry.scale
+    assert paths is not None
+    if entry.is_custom and _get(doc, paths.spec_replicas) is None:
+        raise internal_error(f'the spec replicas field "{paths.spec_replicas}" does not exist')
+    return _scale_of(entry, doc)
+
+
+def _scale_of(entry: CatalogEntry, doc: Document) -> Document:
+    """The Scale of an object, which may have no replicas yet."""
+    paths = entry.scale
+    assert paths is not None
+    meta = doc["metadata"]
+    replicas = _get(doc, paths.spec_replicas)
+    status: Document = {"replicas": _number(_get(doc, paths.status_replicas))}
+    if selector := _selector(doc, paths):
+        status["selector"] = selector
+    members = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {member: meta[member] for member in members if member in meta},
+        "spec": {"replicas": _number(replicas)} if _number(replicas) else {},
+        "status": status,
+    }
+
+
+def _selector(doc: Document, paths: ScalePaths) -> str:
+    if paths.selector:
+        text = _get(doc, paths.selector)
+        return text if isinstance(text, str) else ""
+    selector = _get(doc, paths.selector_of) if paths.selector_of else None
+    if not isinstance(selector, dict):
+        return ""
+    try:
+        found: Selector = (
+            selector_from(selector)
+            if "matchLabels" in selector or "matchExpressions" in selector
+            else parse_label_selector(",".join(f"{key}={value}" for key, value in selector.items()))
+        )
+    except SelectorError:
+        return ""
+    return str(found)
+
+
+def _check_type(scale: Document) -> None:
+    version, kind = scale.get("apiVersion") or "autoscaling/v1", scale.get("kind") or "Scale"
+    if version != "autoscaling/v1":
+        raise bad_request(
+            f"the API version in the data ({version}) does not match the expected API version "
+            "(autoscaling/v1)"
+        )
+    if kind != "Scale":
+        raise bad_request(f'{kind} in version "v1" cannot be handled as a Scale: it is of another kind')
+
+
+def _check(call: Call, scale: Document, doc: Document) -> None:
+    """The Scale must be of this object, as it is now when it says so, with a possible number of replicas."""
+    meta = scale.get("metadata")
+    spec = scale.get("spec")
+    if not isinstance(meta or {}, dict) or not isinstance(spec or {}, dict):
+        raise bad_request("Scale cannot be read: metadata and spec are objects")
+    meta, replicas = meta or {}, (spec or {}).get("replicas") or 0
+    if meta.get("name", call.name) != call.name:
+        raise bad_request(
+            f"the name of the object ({meta.get('name')}) does not match the name on the URL ({call.name})"
+        )
+    if meta.get("namespace", call.namespace) != call.namespace:
+        raise bad_request(
+            f"the namespace of the object ({meta.get('namespace')}) does not match the namespace "
+            f"on the request ({call.namespace})"
+        )
+    own = doc["metadata"]
+    if (uid := meta.get("uid")) and uid != own.get("uid"):
+        text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own.get('uid')}"
+        raise conflict(call.entry.resource, call.name, text)
+    if (version := meta.get("resourceVersion")) and version != own.get("resourceVersion"):
+        raise conflict(call.entry.resource, call.name, MODIFIED_MEANWHILE)
+    if type(replicas) is not int:
+        raise bad_request(
+            "Scale cannot be read: json: cannot unmarshal into Go struct field ScaleSpec.spec.replicas "
+            "of type int32"
+        )
+    if replicas < 0 and not call.entry.is_custom:
+        text = "must be greater than or equal to 0"
+        raise invalid("Scale", "autoscaling", call.name, [causes.invalid("spec.replicas", replicas, text)])
+
+
+def _steps(path: str) -> list[str]:
+    return [step for step in path.split(".") if step]
+
+
+def _get(doc: Mapping[str, Any], path: str) -> Any:
+    value: Any = doc
+    for step in _steps(path):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(step)
+    return value
+
+
+def _put(doc: Document, path: str, value: Any) -> None:
+    *parents, last = _steps(path)
+    for step in parents:
+        below = doc.get(step)
+        doc = below if isinstance(below, dict) else doc.setdefault(step, {})
+    doc[last] = value
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int else 0

@@ -1,0 +1,163 @@
+"""Which objects a list, a watch or a deletecollection means: label selector, field selector, name.
+
+query parameters ──▶ selection_of() ──▶ Selection.matches(stored), over facts taken at write time
+
+Pure.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.values.field_selectors import FieldSelector, parse_field_selector
+from pykruise.kube.values.selectors import Selector, SelectorError, parse_label_selector
+from pykruise.sandbox.apiserver.catalog import CatalogEntry
+from pykruise.sandbox.apiserver.objects.storage import Stored
+from pykruise.sandbox.apiserver.requests.statuses import bad_request
+
+__all__ = ["ALL", "Selection", "fields_extractor", "selection_of"]
+
+_OF_EVERY_KIND = ("metadata.name", "metadata.namespace")
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """A predicate over stored objects; with neither selector it is all of them."""
+
+    labels: Selector | None = None
+    fields: FieldSelector | None = None
+    positions: Mapping[str, int] = {}
+    """Where `Stored.fields` has which field."""
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether no object is left out."""
+        return self.labels is None and self.fields is None
+
+    def matches(self, stored: Stored) -> bool:
+        """Whether the object is meant."""
+        if self.labels is not None and not self.labels.matches(stored.labels):
+            return False
+        return self.fields is None or self.fields.matches(lambda field: self._field(stored, field))
+
+    def required(self, field: str) -> str | None:
+        """The one value this field must have, if the field selector fixes it."""
+        return self.fields.required_value(field) if self.fields else None
+
+    def _field(self, stored: Stored, field: str) -> str:
+        position = self.positions.get(field)
+        if position is not None:
+            return stored.fields[position] if position < len(stored.fields) else ""
+        return stored.key.name if field == "metadata.name" else stored.key.namespace
+
+
+ALL = Selection()
+
+
+def selection_of(entry: CatalogEntry, query: Mapping[str, str], *, name: str = "") -> Selection:
+    """The selection of a request's `labelSelector` and `fieldSelector`; `name` adds that of a watch of one
+    object.
+
+    Raises Refusal (400) for what cannot be read and for fields the resource does not select by.
+    """
+    try:
+        labels = parse_label_selector(query.get("labelSelector", ""))
+        fields = parse_field_selector(query.get("fieldSelector", ""))
+    except SelectorError as err:
+        raise bad_request(str(err)) from err
+    for requirement in fields.requirements:
+        if requirement.field not in _OF_EVERY_KIND and requirement.field not in entry.selectable:
+            raise bad_request(_unsupported(entry, requirement.field))
+    if name:
+        wanted = fields.required_value("metadata.name")
+        if not fields.is_empty and wanted != name:
+            raise bad_request("fieldSelector metadata.name doesn't match requested name")
+        fields = parse_field_selector(f"metadata.name={name}")
+    if labels.is_empty and fields.is_empty:
+        return ALL
+    return Selection(
+        None if labels.is_empty else labels,
+        None if fields.is_empty else fields,
+        {field: position for position, field in enumerate(entry.selectable)},
+    )
+
+
+def _unsupported(entry: CatalogEntry, field: str) -> str:
+    """The words differ between kinds with selectable fields of their own (and custom ones), Jobs, and the
+    rest.
+    """
+    if entry.is_custom or entry.selectable:
+        is_job = entry.resource.group == "batch"
+        return (
+            f'field label "{field}" not supported for Job'
+            if is_job
+            else f"field label not supported: {field}"
+        )
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+
+
+def fields_extractor(selectable: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
+    """The function that takes the selectable fields out of a document, as text (absent: empty)."""
+    if not selectable:
+        return _no_fields
+    getters = tuple(_GETTERS.get(field) or _getter(tuple(field.split("."))) for field in selectable)
+
+    def extract(doc: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(get(doc) for get in getters)
+
+    return extract
+
+
+def _no_fields(_: Mapping[str, Any]) -> tuple[str, ...]:
+    return ()
+
+
+def _getter(path: tuple[str, ...]) -> Callable[[Mapping[str, Any]], str]:
+    if len(path) == 2:
+        return partial(_second_level, *path)
+
+    def get(doc: Mapping[str, Any]) -> str:
+        value: Any = doc
+        for step in path:
+            if not isinstance(value, dict):
+                return ""
+            value = value.get(step)
+        return _text(value)
+
+    return get
+
+
+def _second_level(member: str, field: str, doc: Mapping[str, Any]) -> str:
+    part = doc.get(member)
+    value = part.get(field) if isinstance(part, dict) else None
+    return value if isinstance(value, str) else _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _or(getter: Callable[[Mapping[str, Any]], str], default: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda doc: getter(doc) or default
+
+
+def _event_source(doc: Mapping[str, Any]) -> str:
+    """An event's `source` is its component, or who reported it in new-style events."""
+    source = doc.get("source")
+    component = source.get("component") if isinstance(source, dict) else ""
+    return _text(component or doc.get("reportingComponent"))
+
+
+_GETTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "source": _event_source,
+    # A number or boolean that is left out still has a value to select by.
+    "spec.hostNetwork": _or(_getter(("spec", "hostNetwork")), "false"),
+    "spec.unschedulable": _or(_getter(("spec", "unschedulable")), "false"),
+    "status.replicas": _or(_getter(("status", "replicas")), "0"),
+    "status.successful": _or(_getter(("status", "succeeded")), "0"),
+}

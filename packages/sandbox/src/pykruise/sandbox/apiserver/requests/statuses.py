@@ -1,0 +1,312 @@
+"""What the API server says when it has no object to say: `metav1.Status`, in the words of a real one.
+
+a rule is broken ──▶ raise a Refusal made here ──▶ server.py encodes it ──▶ Response
+
+Pure. This is the one home of error texts, reasons and codes (apimachinery's `api/errors` package); nothing
+else in the sandbox spells them out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.errors import Cause, Status, StatusDetails
+from pykruise.kube.resources import Resource
+from pykruise.kube.values.go_text import quoted
+
+__all__ = [
+    "MODIFIED_MEANWHILE",
+    "Refusal",
+    "already_exists",
+    "bad_request",
+    "conflict",
+    "continue_token_expired",
+    "expired",
+    "forbidden",
+    "internal_error",
+    "invalid",
+    "invalid_options",
+    "method_not_allowed",
+    "method_not_supported",
+    "no_representation",
+    "not_acceptable",
+    "not_found",
+    "not_while_terminating",
+    "page_not_found",
+    "request_entity_too_large",
+    "status_document",
+    "status_of",
+    "success_document",
+    "too_large_resource_version",
+    "too_many_requests",
+    "unclassified_error",
+    "unprocessable",
+    "unsupported_media_type",
+    "wrong_content_type",
+]
+
+
+class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault of this program)
+    """The answer is an error Status. `continue_token` goes into the Status' list metadata."""
+
+    def __init__(self, status: Status, *, continue_token: str = "") -> None:
+        super().__init__(status.message)
+        self.status = status
+        self.continue_token = continue_token
+
+    @property
+    def code(self) -> int:
+        """HTTP status code."""
+        return self.status.code
+
+
+def status_document(status: Status, *, continue_token: str = "") -> dict[str, Any]:
+    """The Status as a document, members in the order a real API server writes them, empty ones left out."""
+    doc: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {"continue": continue_token} if continue_token else {},
+        "status": status.status or "Failure",
+    }
+    if status.message:
+        doc["message"] = status.message
+    if status.reason:
+        doc["reason"] = status.reason
+    if status.details is not None:
+        doc["details"] = _details(status.details)
+    if status.code:
+        doc["code"] = status.code
+    return doc
+
+
+def status_of(doc: Mapping[str, Any]) -> Status:
+    """A Status from elsewhere, as far as it can be read."""
+    found = {member: doc.get(member) for member in ("status", "message", "reason")}
+    code = doc.get("code")
+    try:
+        details = msgspec.convert(doc.get("details"), StatusDetails | None, strict=False)
+    except msgspec.ValidationError:
+        details = None
+    return Status(
+        **{member: value if isinstance(value, str) else "" for member, value in found.items()},
+        code=code if isinstance(code, int) else 0,
+        details=details,
+    )
+
+
+def success_document(*, name: str, group: str, kind: str, uid: str) -> dict[str, Any]:
+    """The Status of a deletion that is complete; `kind` is the plural of the resource, as in a real
+    answer.
+    """
+    details = {"name": name, "group": group, "kind": kind, "uid": uid}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {field: value for field, value in details.items() if value},
+    }
+
+
+def not_found(resource: Resource, name: str) -> Refusal:
+    """404: `pods "x" not found`."""
+    return _refusal(404, "NotFound", f"{resource} {quoted(name)} not found", _about(resource, name))
+
+
+def page_not_found() -> Refusal:
+    """404 of a path that leads nowhere."""
+    return _refusal(404, "NotFound", "the server could not find the requested resource", StatusDetails())
+
+
+def already_exists(resource: Resource, name: str) -> Refusal:
+    """409: `pods "x" already exists`."""
+    return _refusal(409, "AlreadyExists", f"{resource} {quoted(name)} already exists", _about(resource, name))
+
+
+def conflict(resource: Resource, name: str, why: str, *, of: str = "") -> Refusal:
+    """409: `Operation cannot be fulfilled on pods "x": why`. `of` replaces the resource in text and
+    details.
+    """
+    details = StatusDetails(name=name, group=resource.group, kind=of or resource.plural)
+    called = (f"{of}.{resource.group}" if resource.group else of) if of else str(resource)
+    message = f"Operation cannot be fulfilled on {called} {quoted(name)}: {why}"
+    return _refusal(409, "Conflict", message, details)
+
+
+MODIFIED_MEANWHILE = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+def bad_request(message: str) -> Refusal:
+    """400."""
+    return _refusal(400, "BadRequest", message)
+
+
+def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Cause] = ()) -> Refusal:
+    """403: `pods "x" is forbidden: why`."""
+    details = StatusDetails(name=name, group=resource.group, kind=resource.plural, causes=tuple(causes))
+    called = f"{resource} {quoted(name)}" if name else str(resource)
+    return _refusal(403, "Forbidden", f"{called} is forbidden: {why}", details)
+
+
+def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> Refusal:
+    """422: `Pod "x" is invalid: spec.a: Required value`, several in brackets."""
+    listed = tuple(causes)
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in listed))
+    joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    called = f"{kind}.{group}" if group else kind
+    details = StatusDetails(name=name, group=group, kind=kind, causes=listed)
+    return _refusal(422, "Invalid", f"{called} {quoted(name)} is invalid: {joined}", details)
+
+
+def invalid_options(kind: str, causes: Iterable[Cause]) -> Refusal:
+    """422 about the query or options of a request: `ListOptions.meta.k8s.io "" is invalid: …`."""
+    return invalid(kind, "meta.k8s.io", "", causes)
+
+
+def unprocessable() -> Refusal:
+    """422 of a patch that can be read but not carried out, such as a JSON patch whose `test` fails.
+
+    A real API server does not tell why.
+    """
+    message = "the server rejected our request due to an error in our request"
+    return _refusal(422, "Invalid", message, StatusDetails())
+
+
+def method_not_allowed() -> Refusal:
+    """405 of a path that exists, for other methods."""
+    message = "the server does not allow this method on the requested resource"
+    return _refusal(405, "MethodNotAllowed", message, StatusDetails())
+
+
+def pods_run_on_paper(subresource: str) -> Refusal:
+    """501 of what takes a process in a container."""
+    message = f"pods of this cluster run on paper: there is no process for {subresource} to reach"
+    return _refusal(501, "NotImplemented", message, StatusDetails())
+
+
+def not_while_terminating(resource: Resource) -> Refusal:
+    """405 of creating what is about to be served no longer."""
+    message = "create not allowed while custom resource definition is terminating"
+    return _refusal(
+        405, "MethodNotAllowed", message, StatusDetails(group=resource.group, kind=resource.plural)
+    )
+
+
+def method_not_supported(resource: Resource, action: str) -> Refusal:
+    """405 of an action that the resource has no use for."""
+    message = f'{action} is not supported on resources of kind "{resource}"'
+    details = StatusDetails(group=resource.group, kind=resource.plural)
+    return _refusal(405, "MethodNotAllowed", message, details)
+
+
+def not_acceptable(offered: Sequence[str]) -> Refusal:
+    """406: none of the media types asked for can be made."""
+    message = f"only the following media types are accepted: {', '.join(offered)}"
+    return _refusal(406, "NotAcceptable", message)
+
+
+def unsupported_media_type(accepted: Sequence[str]) -> Refusal:
+    """415."""
+    listed = ", ".join(accepted)
+    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
+    return _refusal(415, "UnsupportedMediaType", message)
+
+
+def wrong_content_type() -> Refusal:
+    """415 of a patch to a built-in resource: its router refuses it before anything is looked at."""
+    return _refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", StatusDetails())
+
+
+def no_representation(offered: Sequence[str]) -> Refusal:
+    """406 of a built-in resource."""
+    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}"
+    return _refusal(406, "NotAcceptable", message, StatusDetails())
+
+
+def request_entity_too_large(limit: int) -> Refusal:
+    """413; `limit` in bytes."""
+    message = f"Request entity too large: limit is {limit}"
+    return _refusal(413, "RequestEntityTooLarge", message)
+
+
+def expired(message: str) -> Refusal:
+    """410: a resourceVersion that was compacted away; list again."""
+    return _refusal(410, "Expired", message)
+
+
+def continue_token_expired(token: str = "") -> Refusal:
+    """410 of a paged list; `token` continues inconsistently at the newest state, empty: there is no way
+    on.
+    """
+    message = (
+        "The provided continue parameter is too old to display a consistent list result. "
+        "You can start a new list without the continue parameter"
+    )
+    if token:
+        message += (
+            ", or use the continue token in this response to retrieve the remainder of the results. "
+            "Continuing with the provided token results in an inconsistent list - objects that were created, "
+            "modified, or deleted between the time the first chunk was returned and now may show up in the "
+            "list"
+        )
+    refusal = expired(f"{message}.")
+    refusal.continue_token = token
+    return refusal
+
+
+def too_large_resource_version(asked: int, current: int) -> Refusal:
+    """504: the resourceVersion lies in the future."""
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    causes = (Cause(reason="ResourceVersionTooLarge", message="Too large resource version"),)
+    return _refusal(504, "Timeout", message, StatusDetails(causes=causes, retry_after_seconds=1))
+
+
+def too_many_requests(message: str, *, retry_after_s: int = 0, causes: Sequence[Cause] = ()) -> Refusal:
+    """429."""
+    details = StatusDetails(retry_after_seconds=retry_after_s, causes=tuple(causes))
+    return _refusal(429, "TooManyRequests", message, details)
+
+
+def internal_error(why: str) -> Refusal:
+    """500: something here is broken; the cause carries the text."""
+    details = StatusDetails(causes=(Cause(message=why),))
+    return _refusal(500, "InternalError", f"Internal error occurred: {why}", details)
+
+
+def unclassified_error(message: str) -> Refusal:
+    """500 without a reason: how a real API server passes on an error it has no class for."""
+    return _refusal(500, "", message)
+
+
+def _refusal(code: int, reason: str, message: str, details: StatusDetails | None = None) -> Refusal:
+    return Refusal(Status(status="Failure", message=message, reason=reason, code=code, details=details))
+
+
+def _about(resource: Resource, name: str) -> StatusDetails:
+    return StatusDetails(name=name, group=resource.group, kind=resource.plural)
+
+
+def _details(details: StatusDetails) -> Mapping[str, Any]:
+    doc: dict[str, Any] = {
+        field: value
+        for field, value in (
+            ("name", details.name),
+            ("group", details.group),
+            ("kind", details.kind),
+            ("uid", details.uid),
+        )
+        if value
+    }
+    if details.causes:
+        doc["causes"] = [_cause(cause) for cause in details.causes]
+    if details.retry_after_seconds:
+        doc["retryAfterSeconds"] = details.retry_after_seconds
+    return doc
+
+
+def _cause(cause: Cause) -> dict[str, str]:
+    members = (("reason", cause.reason), ("message", cause.message), ("field", cause.field))
+    return {member: text for member, text in members if text}

@@ -1,0 +1,285 @@
+"""What can be done to an object besides reading and writing it: bind a pod, evict it, let go of a namespace.
+
+server.py ──▶ bind(), evict(), finalize() ──▶ writes and deletions like any other ──▶ Answer
+          ──▶ connect() ──▶ refused: there are no processes
+"""
+
+from typing import Any, Final
+
+import orjson
+
+from pykruise.kube.clock import format_time
+from pykruise.kube.documents import Document, canonical, decode
+from pykruise.kube.errors import Cause
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import Resource
+from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.sandbox.apiserver.builtin.pods import BindError, check_binding
+from pykruise.sandbox.apiserver.builtin.pods import bind as bind_pod
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.objects.storage import Stored
+from pykruise.sandbox.apiserver.requests import decoding
+from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.deletion import (
+    DeleteOptions,
+    check_preconditions,
+    delete_stored,
+    options_of,
+)
+from pykruise.sandbox.apiserver.requests.negotiation import read_body
+from pykruise.sandbox.apiserver.requests.statuses import (
+    MODIFIED_MEANWHILE,
+    bad_request,
+    conflict,
+    not_found,
+    pods_run_on_paper,
+    too_many_requests,
+    unclassified_error,
+)
+from pykruise.sandbox.apiserver.requests.writes import modify, review
+
+__all__ = ["bind", "connect", "evict", "finalize"]
+
+_CREATED: Final = canonical(
+    {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+)
+_BINDING: Final = Resource("", "v1", "pods/binding", "Binding")
+_BUDGETS: Final = "poddisruptionbudgets.policy"
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+async def connect(core: Core, call: Call) -> Answer:
+    """`exec`, `attach` and `port-forward`. Raises Refusal: 404 without the pod, else 501."""
+    if core.get(call.entry, call.namespace, call.name) is None:
+        raise not_found(call.entry.resource, call.name)
+    raise pods_run_on_paper(call.subresource)
+
+
+# --- binding ----------------------------------------
+
+
+async def bind(core: Core, call: Call) -> Answer:
+    """Assign the pod to the node that the Binding in the body names. Raises Refusal."""
+    check_write_options(call, "CreateOptions")
+    binding = read_body(call.headers, call.body, what="Binding")
+    meta = _object(binding, "metadata")
+    _object(binding, "target")
+    name = call.name or meta.get("name")
+    if not isinstance(name, str) or not name:
+        raise bad_request("name must be provided")
+    if call.name and meta.get("name", call.name) != call.name:
+        raise bad_request("name in URL does not match name in Binding object")
+    if meta.get("namespace", call.namespace) != call.namespace:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if found := check_binding(binding):
+        texts = [f"{cause.field}: {cause.message}" for cause in found]
+        raise unclassified_error(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    stored = core.get(call.entry, call.namespace, name)
+    if stored is not None and core.admission.concerns(call.entry.resource, "binding", "CREATE"):
+        await core.admission.validate(review(core, call, "CREATE", binding, None))
+        stored = core.get(call.entry, call.namespace, name)
+    if stored is None:
+        raise not_found(call.entry.resource, name)
+    if (uid := meta.get("uid")) and uid != stored.uid:
+        text = (
+            f"StorageError: invalid object, Code: 4, Key: /registry/pods/{call.namespace}/{name}, "
+            f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+            f"UID in object meta: {stored.uid}"
+        )
+        raise conflict(call.entry.resource, name, text)
+    if (version := meta.get("resourceVersion")) and version != str(stored.revision):
+        raise conflict(call.entry.resource, name, MODIFIED_MEANWHILE)
+    try:
+        doc = bind_pod(decode(stored.raw), binding, now=core.clock())
+    except BindError as err:
+        raise conflict(_BINDING, name, str(err)) from err
+    if not call.dry_run:
+        managed = core.ownership.taken_by_server(call.entry, stored.managed, decode(stored.raw), doc)
+        core.put(call.entry, stored, doc, managed=managed)
+    return Answer(201, _CREATED, is_object=False)
+
+
+# --- eviction ----------------------------------------
+
+
+async def evict(core: Core, call: Call) -> Answer:
+    """Delete the pod if its disruption budget allows; 429 if not now. Raises Refusal."""
+    check_write_options(call, "CreateOptions")
+    eviction = read_body(call.headers, call.body, what="Eviction")
+    _check_eviction(eviction)
+    meta = _object(eviction, "metadata")
+    if meta.get("name", call.name) != call.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    options = _eviction_options(call, eviction)
+    stored = core.get(call.entry, call.namespace, call.name)
+    if stored is None:
+        raise not_found(call.entry.resource, call.name)
+    if core.admission.concerns(call.entry.resource, "eviction", "CREATE"):
+        await core.admission.validate(review(core, call, "CREATE", eviction, None))
+        stored = core.get(call.entry, call.namespace, call.name)
+        if stored is None:
+            raise not_found(call.entry.resource, call.name)
+    check_preconditions(call, options, stored)
+    pod = decode(stored.raw)
+    if not _leaves_anyway(pod):
+        _spend_budget(core, call, pod, dry_run=options.dry_run)
+    if not options.dry_run:
+        marked = core.put(call.entry, stored, _marked_evicted(pod, format_time(core.clock())))
+        if options.resource_version:
+            options = options._replace(resource_version=str(marked.revision))
+    await delete_stored(core, call, options, ask_reviewers=False)
+    return Answer(201, _CREATED, is_object=False)
+
+
+def _check_eviction(eviction: Document) -> None:
+    """What is posted must be an Eviction, when it says what it is."""
+    kind, version = eviction.get("kind") or "Eviction", eviction.get("apiVersion") or "policy/v1"
+    if kind != "Eviction":
+        shown = str(version).rpartition("/")[2]
+        raise bad_request(
+            f'{kind} in version "{shown}" cannot be handled as a Eviction: '
+            f"converting ({shown}.{kind}) to (policy.Eviction): unknown conversion"
+        )
+
+
+def _marked_evicted(pod: Document, now: str) -> Document:
+    """The pod with the condition that tells controllers why it goes."""
+    status: dict[str, Any] = pod.setdefault("status", {})
+    wanted = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    conditions: list[Document] = status.setdefault("conditions", [])
+    for condition in conditions:
+        if condition.get("type") == wanted["type"]:
+            if condition.get("status") != "True":
+                condition["lastTransitionTime"] = now
+            condition.update(wanted)
+            return pod
+    conditions.append({**wanted, "lastProbeTime": None, "lastTransitionTime": now})
+    return pod
+
+
+def _eviction_options(call: Call, eviction: Document) -> DeleteOptions:
+    from msgspec.structs import replace
+
+    wanted = _object(eviction, "deleteOptions")
+    return options_of(replace(call, body=orjson.dumps(wanted), headers={}))
+
+
+def _leaves_anyway(pod: Document) -> bool:
+    """Pods that are finished, not running yet or on their way out take nothing from a budget."""
+    phase = (pod.get("status") or {}).get("phase") or "Pending"
+    return phase in (*_FINISHED, "Pending") or bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _spend_budget(core: Core, call: Call, pod: Document, *, dry_run: bool) -> None:
+    """Take one disruption from the pod's budget. Raises Refusal (429) when there is none left."""
+    budgets = _budgets_of(core, call.namespace, pod)
+    if not budgets:
+        return
+    if len(budgets) > 1:
+        raise unclassified_error(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    stored, budget = budgets[0]
+    status: dict[str, Any] = budget.setdefault("status", {})
+    name = stored.key.name
+    if (status.get("observedGeneration") or 0) < (budget["metadata"].get("generation") or 0):
+        text = f"The disruption budget {name} is still being processed by the server."
+        raise _violation(text, retry_after_s=10)
+    if len(status.get("disruptedPods") or {}) > 2_000:
+        raise _violation("DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+    if _costs_nothing(budget, pod):
+        return
+    allowed = status.get("disruptionsAllowed") or 0
+    if allowed <= 0:
+        healthy, needed = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
+        raise _violation(
+            f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+        )
+    if dry_run:
+        return
+    status["disruptionsAllowed"] = allowed - 1
+    status.setdefault("disruptedPods", {})[call.name] = format_time(core.clock())
+    _tell_whether_allowed(budget, format_time(core.clock()))
+    entry = core.catalog.of_shelf(_BUDGETS)
+    assert entry is not None
+    core.put(entry, stored, budget)
+
+
+def _tell_whether_allowed(budget: Document, now: str) -> None:
+    """Set the budget's condition DisruptionAllowed to what its numbers say."""
+    status = budget["status"]
+    allowed = (status.get("disruptionsAllowed") or 0) > 0
+    wanted = {
+        "type": "DisruptionAllowed",
+        "status": "True" if allowed else "False",
+        "observedGeneration": status.get("observedGeneration") or 0,
+        "reason": "SufficientPods" if allowed else "InsufficientPods",
+        "message": "",
+    }
+    conditions: list[Document] = status.setdefault("conditions", [])
+    for condition in conditions:
+        if condition.get("type") == wanted["type"]:
+            if condition.get("status") != wanted["status"]:
+                condition["lastTransitionTime"] = now
+            condition.update(wanted)
+            return
+    conditions.append({**wanted, "lastTransitionTime": now})
+
+
+def _costs_nothing(budget: Document, pod: Document) -> bool:
+    """Whether an unhealthy pod may go without spending a disruption."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    if any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions):
+        return False
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget["status"]
+    desired = status.get("desiredHealthy") or 0
+    return bool(desired > 0 and (status.get("currentHealthy") or 0) >= desired)
+
+
+def _budgets_of(core: Core, namespace: str, pod: Document) -> list[tuple[Stored, Document]]:
+    labels = pod["metadata"].get("labels") or {}
+    found = []
+    for stored in core.storage.scan(_BUDGETS, namespace=namespace).items:
+        budget = decode(stored.raw)
+        try:
+            if selector_from((budget.get("spec") or {}).get("selector")).matches(labels):
+                found.append((stored, budget))
+        except SelectorError:
+            continue
+    return found
+
+
+def _violation(why: str, *, retry_after_s: int = 0) -> Exception:
+    cause = Cause(reason="DisruptionBudget", message=why)
+    text = "Cannot evict pod as it would violate the pod's disruption budget."
+    return too_many_requests(text, retry_after_s=retry_after_s, causes=[cause])
+
+
+# --- namespaces ----------------------------------------
+
+
+async def finalize(core: Core, call: Call) -> Answer:
+    """PUT of a namespace's spec.finalizers: the last one gone, a terminating namespace is. Raises Refusal."""
+    check_write_options(call, "UpdateOptions")
+    raw = canonical(decoding.of_body(call))
+    if core.storage.get(call.entry.shelf, Key("", call.name)) is None:
+        raise not_found(call.entry.resource, call.name)
+    return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
+
+
+def _object(doc: Document, member: str) -> Document:
+    value = doc.get(member)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise bad_request(f"cannot be read: {member} must be an object")
+    return value

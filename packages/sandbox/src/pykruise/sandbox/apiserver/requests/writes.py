@@ -1,0 +1,467 @@
+"""POST, PUT and PATCH of objects.
+
+Call ──▶ decode ──▶ (mutating admission) ──▶ the kind's rules, metadata, validation ──▶ (validating admission)
+     ──▶ Core.put() ──▶ Answer
+
+Updates read, change and write without letting anyone in between; where admission makes them wait, they look
+again, and start over when the object has changed meanwhile.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, canonical, decode, deep_copy
+from pykruise.kube.errors import Cause
+from pykruise.kube.values.go_text import quoted
+from pykruise.sandbox.apiserver.access.attributes import Attributes
+from pykruise.sandbox.apiserver.builtin import pods
+from pykruise.sandbox.apiserver.core import Core
+from pykruise.sandbox.apiserver.objects import metadata
+from pykruise.sandbox.apiserver.objects.lifecycle import check_namespace
+from pykruise.sandbox.apiserver.objects.storage import Stored
+from pykruise.sandbox.apiserver.plugins import builtin as plugins
+from pykruise.sandbox.apiserver.plugins import limits
+from pykruise.sandbox.apiserver.requests import decoding
+from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_options
+from pykruise.sandbox.apiserver.requests.deletion import deletes_with_update, remove_with_update
+from pykruise.sandbox.apiserver.requests.patching import read_patch
+from pykruise.sandbox.apiserver.requests.statuses import (
+    MODIFIED_MEANWHILE,
+    Refusal,
+    already_exists,
+    bad_request,
+    conflict,
+    internal_error,
+    invalid,
+    not_found,
+    not_while_terminating,
+    unclassified_error,
+)
+
+__all__ = [
+    "Change",
+    "Tracks",
+    "check_may_create",
+    "check_name",
+    "create",
+    "create_document",
+    "modify",
+    "patch",
+    "replace",
+    "review",
+    "update",
+]
+
+_NAME_ATTEMPTS: Final = 8
+_CONFLICT_ATTEMPTS: Final = 5
+
+Change = Callable[[Document, Stored], Document | Awaitable[Document]]
+"""Makes the wanted object of a fresh document of the present one, which it may use up, and what is stored.
+
+Called again when the object changed meanwhile.
+"""
+
+Tracks = Callable[[Call, Stored, Document, Document, Instant], Awaitable[bytes]]
+"""Who owns what after a change: the call, what is stored, the old document and the new one, the time."""
+
+
+# --- POST ----------------------------------------
+
+
+async def create(core: Core, call: Call) -> Answer:
+    """Create the object in the body. 201 with the object. Raises Refusal."""
+    check_write_options(call, "CreateOptions")
+    doc = decoding.of_body(call)
+    return await create_document(core, call, doc)
+
+
+async def create_document(core: Core, call: Call, doc: Document, *, managed: bytes | None = None) -> Answer:
+    """Create an object that is in canonical shape already. `managed`: who owns its fields, when that is
+    known.
+    """
+    entry, strategy = call.entry, call.entry.strategy
+    if entry.crd and entry.terminating:
+        raise not_while_terminating(entry.resource)
+    meta: dict[str, Any] = doc["metadata"]
+    metadata.wipe(meta)
+    _own_namespace(call, meta)
+    check_namespace(core, call, meta)
+    doc = strategy.default(doc)
+    now = core.clock()
+    doc["metadata"].pop("managedFields", None)
+    asked = _shallow(doc) if managed is None else doc
+    if core.service_accounts and entry.shelf == "pods":
+        from pykruise.sandbox.apiserver.plugins.pod_accounts import await_default_account
+
+        await await_default_account(core, call, doc)
+    doc = plugins.admit(core, call, doc, None)
+    doc = await _mutated(core, call, "CREATE", doc, None)
+    meta = doc["metadata"]
+    # Identity first: a kind's own rules may lean on it (a Job's selector holds its uid).
+    metadata.stamp_new(meta, uid=metadata.new_uid(core.rng), now=now)
+    generated = not meta.get("name") and bool(meta.get("generateName"))
+    if generated:
+        _name(core, call, meta)
+    doc = strategy.prepare_create(doc)
+    meta = doc["metadata"]
+    kept = core.ownership.of_new(call, asked, doc, now) if managed is None else managed
+    if strategy.spec_changed(doc, doc) is not None:
+        meta["generation"] = 1
+    found = [
+        *metadata.validate_new(entry.resource, meta, custom=entry.is_custom),
+        *strategy.validate_create(doc),
+    ]
+    if found:
+        raise _invalid(call, doc, found)
+    if entry.is_custom:
+        call.warnings.extend(metadata.finalizer_advice(meta))
+    await _validated(core, call, "CREATE", doc, None)
+    limits.check(core, call, doc, None)
+    if meta.get("resourceVersion"):
+        if meta["resourceVersion"] != "0":
+            raise unclassified_error("resourceVersion should not be set on objects to be created")
+        del meta["resourceVersion"]
+    if core.get(entry, call.namespace, meta["name"]) is not None:
+        raise already_exists(entry.resource, meta["name"])
+    if call.dry_run:
+        return Answer(201, core.preview(call, doc, kept))
+    stored_doc = await core.for_storage(entry, doc)
+    # A converter may have let others in.
+    if entry.converter is not None and core.get(entry, call.namespace, meta["name"]) is not None:
+        raise already_exists(entry.resource, meta["name"])
+    stored = core.put(entry, None, stored_doc, managed=kept)
+    return Answer(201, await core.answer(call, stored))
+
+
+def _shallow(doc: Document) -> Document:
+    """The document as it is now, as far as a kind's rules set members of their own accord."""
+    asked = dict(doc)
+    for member in ("metadata", "spec"):
+        if isinstance(part := doc.get(member), dict):
+            asked[member] = dict(part)
+    return asked
+
+
+def _invalid(call: Call, doc: Document, found: Sequence[Cause]) -> Refusal:
+    """A custom object is called what it says it is, even when that is what is wrong with it."""
+    kind, group = call.entry.resource.kind, call.entry.resource.group
+    if call.entry.is_custom:
+        kind = str(doc.get("kind") or "")
+        group = str(doc.get("apiVersion") or "").rpartition("/")[0]
+    return invalid(kind, group, doc["metadata"].get("name") or "", found)
+
+
+def _own_namespace(call: Call, meta: dict[str, Any]) -> None:
+    """The object's namespace is that of the request; saying another is an error."""
+    said = meta.get("namespace") or ""
+    if said == call.namespace:
+        if not said:
+            meta.pop("namespace", None)
+        return
+    if not said:
+        meta["namespace"] = call.namespace
+    elif not call.entry.resource.namespaced:
+        del meta["namespace"]
+    else:
+        raise bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def _name(core: Core, call: Call, meta: dict[str, Any]) -> None:
+    """Generate a name that is free; after eight tries the last one stands, and creation says it is taken."""
+    for _ in range(_NAME_ATTEMPTS):
+        meta["name"] = metadata.generate_name(meta["generateName"], core.rng)
+        if core.get(call.entry, call.namespace, meta["name"]) is None:
+            return
+
+
+# --- PUT ----------------------------------------
+
+
+async def replace(core: Core, call: Call) -> Answer:
+    """PUT: the body is the object from now on. Raises Refusal."""
+    check_write_options(call, "UpdateOptions")
+    doc = decoding.of_body(call)
+    _own_namespace(call, doc["metadata"])
+    check_name(call, doc["metadata"])
+    raw = canonical(doc)
+    entry = call.entry
+    if core.get(entry, call.namespace, call.name) is None:
+        if not (entry.create_on_update and not call.subresource):
+            raise not_found(entry.resource, call.name)
+        uid = doc["metadata"].get("uid")
+        if uid:
+            raise _wrong_uid(call, uid, "")
+        check_may_create(core, call)
+        return await create_document(core, call, doc)
+    return await modify(core, call, lambda doc, stored: decode(raw), replaces=True)
+
+
+def check_may_create(core: Core, call: Call) -> None:
+    """Who changes an object that is not there creates it, and must be allowed to. Raises Refusal (403)."""
+    if core.authorizer is not None and not call.user.is_master:
+        resource = call.entry.resource
+        asked = Attributes(
+            user=call.user,
+            verb="create",
+            group=resource.group,
+            resource=resource.plural,
+            namespace=call.namespace,
+            name=call.name,
+        )
+        core.authorizer.check(asked)
+
+
+def check_name(call: Call, meta: dict[str, Any]) -> None:
+    """The object's own name and namespace are those of the request. Raises Refusal."""
+    name = meta.get("name") or ""
+    if not name:
+        raise bad_request(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != call.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+    namespace = meta.get("namespace") or ""
+    if call.namespace and namespace and namespace != call.namespace:
+        raise bad_request(
+            f"the namespace of the object ({namespace}) does not match the namespace on the request "
+            f"({call.namespace})"
+        )
+
+
+def _wrong_uid(call: Call, wanted: str, found: str) -> Refusal:
+    """The words are those of a real API server's storage layer."""
+    where = f"{call.namespace}/{call.name}" if call.namespace else call.name
+    group = call.entry.resource.group
+    prefix = f"{group}/" if call.entry.is_custom else ""
+    return conflict(
+        call.entry.resource,
+        call.name,
+        f"StorageError: invalid object, Code: 4, Key: /registry/{prefix}{call.entry.resource.plural}/{where}"
+        f", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
+        f"UID in object meta: {found}",
+    )
+
+
+# --- PATCH ----------------------------------------
+
+
+async def patch(core: Core, call: Call) -> Answer:
+    """PATCH: change the object as the patch says. Raises Refusal."""
+    wanted = read_patch(call, call.entry.definition)
+    if core.get(call.entry, call.namespace, call.name) is None:
+        raise not_found(call.entry.resource, call.name)
+
+    touches_managed = b"managedFields" in (call.body or b"")
+
+    def patched(doc: Document, stored: Stored) -> Document:
+        if touches_managed:
+            doc = core.ownership.added(call.entry, doc, stored.managed, stored=stored)
+        # What the patch cannot reach was in shape when it was stored: it is neither copied nor read again.
+        if touches_managed and _clears_managed(patched_doc := wanted.apply(deep_copy(doc))):
+            patched_doc["metadata"]["managedFields"] = [{}]
+            return decoding.of_patch(call, patched_doc, {})
+        untouched = {member: doc.pop(member) for member in wanted.untouched(doc)}
+        return decoding.of_patch(call, wanted.apply(doc), untouched)
+
+    return await modify(core, call, patched, untouched=wanted.untouched)
+
+
+def _clears_managed(doc: Document) -> bool:
+    """Whether the patch leaves an empty list of managers, which means that no manager is kept."""
+    meta = doc.get("metadata")
+    return isinstance(meta, dict) and meta.get("managedFields") == []
+
+
+# --- what PUT and PATCH share ----------------------------------------
+
+
+async def modify(
+    core: Core,
+    call: Call,
+    change: Change,
+    *,
+    replaces: bool = False,
+    show: Callable[[Document], Document] | None = None,
+    tracks: Tracks | None = None,
+    untouched: Callable[[Document], Iterable[str]] | None = None,
+) -> Answer:
+    """Change the object of the call through its main or status endpoint. Raises Refusal.
+
+    `replaces`: the change is a PUT, whose uid is a precondition. `show` makes the answer's document of the
+    object. `tracks` tells who owns what afterwards, when the change itself knows better. `untouched`: the members
+    that the change leaves as they are; the old document and the new one share them.
+    """
+    entry = call.entry
+    for _ in range(_CONFLICT_ATTEMPTS):
+        stored = core.get(entry, call.namespace, call.name)
+        if stored is None:
+            raise not_found(entry.resource, call.name)
+        old = await core.load(entry, stored)
+        if untouched is not None and entry.converter is None:
+            # Metadata is written to further on, whatever the change.
+            fresh = core.beside(entry, stored, old, {*untouched(old)} - {"metadata"})
+        else:
+            fresh = await core.load(entry, stored)
+        made = change(fresh, stored)
+        new = made if isinstance(made, dict) else await made
+        if replaces and (uid := new["metadata"].get("uid")) and uid != stored.uid:
+            raise _wrong_uid(call, uid, stored.uid)
+        new, managed = await update(core, call, stored, old, new, tracks=tracks)
+        if deletes_with_update(entry, new, old):
+            if core.get(entry, call.namespace, call.name) is not stored:
+                continue
+            body = core.preview(call, new, managed, stored=stored)
+            if not call.dry_run:
+                remove_with_update(core, entry, stored)
+        elif call.dry_run:
+            body = core.preview(call, new, managed, stored=stored)
+        else:
+            stored_doc = await core.for_storage(entry, new)
+            if core.get(entry, call.namespace, call.name) is not stored:
+                continue
+            body = await core.answer(call, core.put(entry, stored, stored_doc, managed=managed))
+        return Answer(200, canonical(show(decode(body))) if show else body)
+    raise conflict(entry.resource, call.name, MODIFIED_MEANWHILE)
+
+
+async def update(
+    core: Core, call: Call, stored: Stored, old: Document, new: Document, *, tracks: Tracks | None = None
+) -> tuple[Document, bytes]:
+    """The new object after admission, the rules of its kind and validation, and who owns its fields.
+
+    Raises Refusal.
+    """
+    entry, strategy = call.entry, call.entry.strategy
+    meta: dict[str, Any] = new["metadata"]
+    _own_namespace(call, meta)
+    check_name(call, meta)
+    new = strategy.default_changed(new, old)
+    track = tracks or core.ownership.of_change
+    # A resize lets through so little that only what is left of it counts.
+    late = call.subresource == "resize"
+    managed = b"" if late else await track(call, stored, old, new, core.clock())
+    new = plugins.admit(core, call, new, old)
+    new = await _mutated(core, call, "UPDATE", new, old)
+    meta = new["metadata"]
+    _check_revision(call, meta, stored)
+    metadata.carry_over(meta, old["metadata"])
+    rules = _rules_of(call)
+    new = rules.prepare(new, old)
+    if late:
+        managed = await track(call, stored, old, new, core.clock())
+    if rules.counts and strategy.spec_changed(new, old):
+        new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+    meta = new["metadata"]
+    meta["resourceVersion"] = str(stored.revision)
+    found = [*metadata.validate_changed(meta, old["metadata"]), *rules.validate(new, old)]
+    if found:
+        raise _invalid(call, new, found)
+    if entry.is_custom:
+        call.warnings.extend(metadata.finalizer_advice(meta, old["metadata"]))
+    await _validated(core, call, "UPDATE", new, old)
+    limits.check(core, call, new, old)
+    return new, managed
+
+
+class _Rules(NamedTuple):
+    """What an endpoint lets through and checks, and whether it counts generations."""
+
+    prepare: Callable[[Document, Document], Document]
+    validate: Callable[[Document, Document], list[Cause]]
+    counts: bool
+
+
+def _rules_of(call: Call) -> _Rules:
+    strategy = call.entry.strategy
+    match call.subresource:
+        case "status":
+            return _Rules(strategy.prepare_status_update, strategy.validate_status_update, counts=False)
+        case "resize":
+            return _Rules(pods.resize, pods.check_resize, counts=True)
+        case "ephemeralcontainers":
+            return _Rules(pods.add_ephemeral_containers, pods.check_ephemeral_containers, counts=True)
+        case "finalize":
+            return _Rules(_keep_status, _nothing_wrong, counts=False)
+        case _:
+            return _Rules(strategy.prepare_update, strategy.validate_update, counts=True)
+
+
+def _keep_status(new: Document, old: Document) -> Document:
+    if "status" in old:
+        new["status"] = old["status"]
+    return new
+
+
+def _nothing_wrong(new: Document, old: Document) -> list[Cause]:
+    return []
+
+
+def _check_revision(call: Call, meta: dict[str, Any], stored: Stored) -> None:
+    """Optimistic concurrency: a resourceVersion in the new object must be the present one."""
+    said = meta.get("resourceVersion") or ""
+    if said in ("", "0"):
+        if call.entry.unconditional_update:
+            return
+        cause = Cause(
+            reason="FieldValueInvalid",
+            message="Invalid value: 0x0: must be specified for an update",
+            field="metadata.resourceVersion",
+        )
+        resource = call.entry.resource
+        raise invalid(resource.plural, resource.group, call.name, [cause])
+    if said == str(stored.revision):
+        return
+    if not (said.isascii() and said.isdigit()):
+        raise unclassified_error(f"strconv.ParseUint: parsing {quoted(said)}: invalid syntax")
+    raise conflict(call.entry.resource, call.name, MODIFIED_MEANWHILE)
+
+
+# --- admission ----------------------------------------
+
+
+async def _mutated(core: Core, call: Call, operation: str, doc: Document, old: Document | None) -> Document:
+    """The object as the mutating reviewers want it, back in its kind's shape."""
+    entry = call.entry
+    if not core.admission.concerns(entry.resource, call.subresource, operation):
+        return doc
+    verdict = await core.admission.mutate(review(core, call, operation, doc, old))
+    call.warnings.extend(verdict.warnings)
+    if not verdict.changed or verdict.object is None:
+        return doc
+    try:
+        doc, _ = decoding.typed(entry, verdict.object)
+        doc["metadata"].pop("managedFields", None)
+    except ValueError as err:
+        raise internal_error(f"failed calling webhook: {err}") from err
+    return plugins.admit(core, call, entry.strategy.default(doc), old)
+
+
+async def _validated(core: Core, call: Call, operation: str, doc: Document, old: Document | None) -> None:
+    if core.admission.concerns(call.entry.resource, call.subresource, operation):
+        verdict = await core.admission.validate(review(core, call, operation, doc, old))
+        call.warnings.extend(verdict.warnings)
+
+
+def review(
+    core: Core, call: Call, operation: str, doc: Document | None, old: Document | None
+) -> AdmissionRequest:
+    """What reviewers are asked."""
+    meta = (doc or old or {}).get("metadata") or {}
+    return AdmissionRequest(
+        uid=metadata.new_uid(core.rng),
+        operation=operation,
+        resource=call.entry.resource,
+        subresource=call.subresource,
+        namespace=call.namespace,
+        name=call.name or meta.get("name") or "",
+        username=call.user.name,
+        extra=call.user.extra,
+        groups=call.user.groups,
+        object=doc,
+        old_object=old,
+        dry_run=call.dry_run,
+    )

@@ -1,0 +1,1 @@
+"""Simulated nodes: kubelets, what runs on them, faults."""

@@ -1,0 +1,175 @@
+"""Failures on purpose, as values: which containers, and what goes wrong with them.
+
+    Rule(image="shop:2.*", node="node-1", never_ready=True)
+    Rule(labels="app=shop", exit_code=1, after_s=30)
+
+rules ──▶ behaviour_of(container of a pod on a node) ──▶ Behaviour ──▶ pod_state.py acts it out
+
+Pure. The first rule that matches and says something about a point (start, readiness, exit, ...) decides that
+point; what no rule mentions goes as the kubelet's settings say. Rules may be changed while pods run.
+"""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.values.selectors import parse_label_selector
+from pykruise.sandbox.pod_view import PodView
+
+__all__ = ["NORMAL", "Behaviour", "Rule", "behaviour_of", "failed_probe", "pull_of", "rules_from"]
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One scripted failure. Empty matchers match everything; times are in seconds.
+
+    `image`, `node`, `container`, `namespace` and `pod` are shell patterns (`*`, `?`, `[...]`), matched
+    against what the pod says; `labels` is a label selector on the pod (`app=web,tier!=db`).
+    """
+
+    image: str = ""
+    node: str = ""
+    container: str = ""
+    namespace: str = ""
+    pod: str = ""
+    labels: str = ""
+    first_runs: int | None = None
+    """Only the first so many starts of a container; None: all of them."""
+
+    image_pull_error: bool = False
+    """The image cannot be pulled: ErrImagePull, then ImagePullBackOff. So for who pulls images ahead, where the rule
+    says nothing of pods; `first_runs` are tries there."""
+    pull_s: float | None = None
+    """How long a node pulls the image that it does not have."""
+    start_s: float | None = None
+    """How long a container takes to start."""
+    ready_s: float | None = None
+    """How long a running container takes to become ready."""
+    never_ready: bool = False
+    """The container runs but is not ready: from the start, or once it has run for `after_s`."""
+    exit_code: int | None = None
+    """The container ends with this code once it has run for `after_s` (0: it completes)."""
+    after_s: float = 0.0
+    stop_s: float | None = None
+    """How long the pod takes to stop when it is deleted; its grace period does not shorten it."""
+    fails_probe: str = ""
+    """Probes of PodProbeMarkers that fail once the container has run for `after_s`: a shell pattern of
+    `<marker>#<probe>`."""
+    output: str = ""
+    """What such a probe says."""
+
+    def matches(self, pod: PodView, *, container: str, image: str, run: int) -> bool:
+        """Whether it is about the `run`-th start (from 1) of this container of the pod."""
+        return (
+            _is_like(image, self.image)
+            and _is_like(pod.node_name, self.node)
+            and _is_like(container, self.container)
+            and _is_like(pod.namespace, self.namespace)
+            and _is_like(pod.name, self.pod)
+            and (self.first_runs is None or run <= self.first_runs)
+            and (not self.labels or parse_label_selector(self.labels).matches(pod.labels))
+        )
+
+    def is_about_pull(self, image: str, *, node: str, attempt: int) -> bool:
+        """Whether it is about the `attempt`-th try (from 1) to pull an image to a node, whichever pod needs it."""
+        return (
+            not (self.container or self.namespace or self.pod or self.labels)
+            and _is_like(image, self.image)
+            and _is_like(node, self.node)
+            and (self.first_runs is None or attempt <= self.first_runs)
+        )
+
+
+class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rules say about one start of a container; None where they say nothing."""
+
+    image_pull_error: bool = False
+    pull_s: float | None = None
+    start_s: float | None = None
+    ready_s: float | None = None
+    unready_after_s: float | None = None
+    """Seconds of running after which it is not ready (0: never ready)."""
+    exit_code: int | None = None
+    exit_after_s: float = 0.0
+    stop_s: float | None = None
+
+
+NORMAL = Behaviour()
+"""Nothing goes wrong."""
+
+
+def behaviour_of(
+    rules: Sequence[Rule], pod: PodView, *, container: str, image: str, run: int = 1
+) -> Behaviour:
+    """How the `run`-th start (from 1) of this container goes."""
+    if not rules:
+        return NORMAL
+    found = [rule for rule in rules if rule.matches(pod, container=container, image=image, run=run)]
+    if not found:
+        return NORMAL
+    unready = next((rule for rule in found if rule.never_ready), None)
+    ends = next((rule for rule in found if rule.exit_code is not None), None)
+    return Behaviour(
+        image_pull_error=any(rule.image_pull_error for rule in found),
+        pull_s=_first(rule.pull_s for rule in found),
+        start_s=_first(rule.start_s for rule in found),
+        ready_s=_first(rule.ready_s for rule in found),
+        unready_after_s=unready.after_s if unready else None,
+        exit_code=ends.exit_code if ends else None,
+        exit_after_s=ends.after_s if ends else 0.0,
+        stop_s=_first(rule.stop_s for rule in found),
+    )
+
+
+def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tuple[bool, float | None]:
+    """Of a try (from 1) to pull an image ahead: whether it fails, and how long it takes where a rule says."""
+    found = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]
+    return any(rule.image_pull_error for rule in found), _first(rule.pull_s for rule in found)
+
+
+def failed_probe(
+    rules: Sequence[Rule],
+    pod: PodView,
+    probe: str,
+    *,
+    container: str,
+    image: str,
+    run: int,
+    running_s: float,
+) -> str | None:
+    """What a probe (`<marker>#<probe>`) of a container that has run for so long says; None: it does not fail."""
+    for rule in rules:
+        if (
+            rule.fails_probe
+            and fnmatchcase(probe, rule.fails_probe)
+            and running_s >= rule.after_s
+            and rule.matches(pod, container=container, image=image, run=run)
+        ):
+            return rule.output or "failed (scripted)"
+    return None
+
+
+def rules_from(documents: Any) -> tuple[Rule, ...]:
+    """Rules from plain values (a list of mappings, as YAML reads it).
+
+    Raises ValueError that says which entry is wrong and where, also for a selector that cannot be read.
+    """
+    try:
+        rules = msgspec.convert(documents, tuple[Rule, ...])
+    except msgspec.ValidationError as err:
+        raise ValueError(f"faults: {err}") from err
+    for number, rule in enumerate(rules):
+        try:
+            parse_label_selector(rule.labels)
+        except ValueError as err:
+            raise ValueError(f"faults: `$[{number}].labels`: {err}") from err
+    return rules
+
+
+def _is_like(text: str, pattern: str) -> bool:
+    return not pattern or fnmatchcase(text, pattern)
+
+
+def _first(values: Iterable[float | None]) -> float | None:
+    return next((value for value in values if value is not None), None)

@@ -1,0 +1,130 @@
+"""Scripted failures in a file: a list of rules in YAML, and where in it something is wrong.
+
+    - image: "shop:2.*"
+      node: node-1
+      never_ready: true
+      after_s: 30
+
+path ──▶ read_rules() ──▶ rules (faults.py), or FaultsFileError("rules.yaml:3: [0].never_ready: ...")
+     ──▶ following()  ──▶ the rules again each time that the file has changed
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, Never
+
+import yaml
+
+from pykruise.sandbox.nodes.faults import Rule, rules_from
+
+__all__ = ["FaultsFileError", "following", "read_rules"]
+
+_LOOK_S: Final = 1.0
+"""How often the file is looked at."""
+
+
+class FaultsFileError(Exception):
+    """The file cannot be used; the text is one line with file, line and field."""
+
+
+def read_rules(path: Path) -> tuple[Rule, ...]:
+    """The rules of a file; an empty one has none. Raises FaultsFileError."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as err:
+        reason = getattr(err, "strerror", None) or str(err)
+        raise FaultsFileError(f"{path}: cannot be read: {reason}") from err
+    try:
+        tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        values = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as err:
+        mark = err.problem_mark
+        line = f":{mark.line + 1}" if mark is not None else ""
+        raise FaultsFileError(f"{path}{line}: is no YAML: {err.problem}") from err
+    except yaml.YAMLError as err:
+        raise FaultsFileError(f"{path}: is no YAML: {' '.join(str(err).split())}") from err
+    if values is None:
+        return ()
+    if not isinstance(values, list):
+        raise FaultsFileError(f"{path}:1: expected a list of rules, each with a dash in front")
+    try:
+        return rules_from(values)
+    except ValueError as err:
+        raise FaultsFileError(_with_place(path, tree, str(err))) from err
+
+
+@asynccontextmanager
+async def following(
+    path: Path | None, use: Callable[[Sequence[Rule]], None], *, tell: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """While this is entered, `use` the rules of the file whenever it has changed. A file that cannot be used changes
+    nothing; `tell` hears of it, and of changes, in one line. None: there is no file."""
+    if path is None:
+        yield
+        return
+    task = asyncio.create_task(_follow(path, use, tell), name="failures")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _follow(path: Path, use: Callable[[Sequence[Rule]], None], tell: Callable[[str], None]) -> Never:
+    seen = await asyncio.to_thread(_stamp, path)
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        now = await asyncio.to_thread(_stamp, path)
+        if now == seen:
+            continue
+        seen = now
+        try:
+            rules = await asyncio.to_thread(read_rules, path)
+        except FaultsFileError as error:
+            tell(f"{error}; the failures stay as they were")
+        else:
+            use(rules)
+            tell(f"{path}: {len(rules)} rules from now on")
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+_PLACE: Final = re.compile(r"`\$((?:\[\d+\]|\.[A-Za-z_]+)*)`")
+_UNKNOWN: Final = re.compile(r"unknown field `([^`]+)`")
+
+
+def _with_place(path: Path, tree: Any, text: str) -> str:
+    """The error with the line it is about."""
+    found = _PLACE.search(text)
+    steps = re.findall(r"\[(\d+)\]|\.([A-Za-z_]+)", found[1]) if found else []
+    node, line = tree, 1
+    names = ""
+    unknown = _UNKNOWN.search(text)
+    if unknown:
+        steps.append(("", unknown[1]))
+    for index, name in steps:
+        names += f"[{index}]" if index else f".{name}"
+        if isinstance(node, yaml.SequenceNode) and index:
+            node = node.value[int(index)]
+            line = node.start_mark.line + 1
+        elif isinstance(node, yaml.MappingNode):
+            pair = next(((key, value) for key, value in node.value if key.value == name), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+    message = text.removeprefix("faults: ")
+    message = re.sub(r" - at `[^`]*`$", "", message)
+    message = re.sub(r"^`\$[^`]*`: ", "", message)
+    if unknown:
+        fields = ", ".join(Rule.__struct_fields__)
+        message = f"there is no such field; there are {fields}"
+    return f"{path}:{line}: {names or 'rules'}: {message[:1].lower()}{message[1:]}"

@@ -1,0 +1,117 @@
+"""What a registry would answer: the digest of an image, or why it cannot be pulled.
+
+image as a pod names it ──▶ ImageTable.pull() ──▶ Pulled (imageID) | PullFailure (reason, message)
+
+Pure. There is no registry: the digest is made of the name, so it is the same in every run. Several tags
+share a digest when the table says that one is `same_as` another; an image whose repository ends in `broken`,
+or that the table lists as broken, cannot be pulled.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+
+import msgspec
+
+from pykruise.kube.values.image_pulls import Pulled, PullFailure
+
+__all__ = ["ImageTable", "full_name"]
+
+
+_REFERENCE = re.compile(
+    r"(?P<name>(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
+    r"(?:@(?P<digest>sha256:[0-9a-f]{64}))?",
+    re.ASCII,
+)
+
+
+class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
+    """The images of a registry that holds everything except what is listed as broken.
+
+    Names are as pods write them; `nginx` means `docker.io/library/nginx:latest` on both sides.
+    """
+
+    same_as: Mapping[str, str] = {}
+    """Image → another image with the same digest (a second tag of it)."""
+    broken: tuple[str, ...] = ()
+    """Images whose pull fails."""
+    private: Mapping[str, str] = {}
+    """Repository, as pods write it, without tag → `user:password` without which who pulls ahead gets nothing of it."""
+    pulled: dict[str, Pulled | PullFailure] = {}
+    """Answers given so far; a table is asked for the same few images again and again."""
+
+    def pull(self, image: str) -> Pulled | PullFailure:
+        """The image id of `image`, or why there is none."""
+        answer = self.pulled.get(image)
+        if answer is None:
+            if len(self.pulled) >= _REMEMBERED:
+                self.pulled.clear()
+            answer = self.pulled[image] = self._pull(image)
+        return answer
+
+    def pull_as(self, image: str, credentials: Sequence[str]) -> Pulled | PullFailure:
+        """`pull` by one who shows the `user:password` texts one after another; with none, without credentials.
+
+        Rule: the node agent's; where some match the image, and are all refused, it is not tried without.
+        """
+        match = _REFERENCE.fullmatch(image)
+        repository = _repository(match["name"]) if match is not None else ""
+        needed = {_repository(name): secret for name, secret in self.private.items()}.get(repository)
+        if needed is None or needed in credentials:
+            return self.pull(image)
+        refused = "pull access denied, repository does not exist or may require authorization"
+        return PullFailure("ErrImagePull", f'failed to pull "{image}": {refused}')
+
+    def _pull(self, image: str) -> Pulled | PullFailure:
+        match = _REFERENCE.fullmatch(image)
+        if match is None:
+            return PullFailure(
+                "InvalidImageName",
+                f'Failed to apply default image tag "{image}": couldn\'t parse image name "{image}": '
+                "invalid reference format",
+            )
+        repository, name = _repository(match["name"]), full_name(image)
+        if repository.rsplit("/", 1)[-1] == "broken" or name in {full_name(other) for other in self.broken}:
+            return PullFailure(
+                "ErrImagePull",
+                f'rpc error: code = NotFound desc = failed to pull and unpack image "{name}": failed to resolve '
+                f'reference "{name}": {name}: not found',
+            )
+        digest = match["digest"] or f"sha256:{sha256(self._content(name).encode()).hexdigest()}"
+        return Pulled(f"{repository}@{digest}")
+
+    def _content(self, name: str) -> str:
+        """What the digest is made of: the full name at the end of the `same_as` chain."""
+        same = {full_name(one): full_name(other) for one, other in self.same_as.items()}
+        seen: set[str] = set()
+        while name in same and name not in seen:
+            seen.add(name)
+            name = same[name]
+        return name
+
+
+_REMEMBERED = 1024
+
+
+@lru_cache(maxsize=1024)
+def full_name(image: str) -> str:
+    """`nginx` → `docker.io/library/nginx:latest`; an image named by digest keeps that alone.
+
+    Text that is no image reference is returned as it is.
+    """
+    match = _REFERENCE.fullmatch(image)
+    if match is None:
+        return image
+    repository = _repository(match["name"])
+    if match["digest"]:
+        return f"{repository}@{match['digest']}"
+    return f"{repository}:{match['tag'] or 'latest'}"
+
+
+def _repository(name: str) -> str:
+    first, slash, _ = name.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return name
+    return f"docker.io/{name}" if slash else f"docker.io/library/{name}"

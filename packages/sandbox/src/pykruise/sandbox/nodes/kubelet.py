@@ -1,0 +1,488 @@
+"""The kubelets of simulated nodes, all of them in one component: they run pods on paper.
+
+pods cache ──change──▶ queue ──▶ _sync_pod: advance() ──▶ status_of() ──▶ PATCH pods/status | DELETE
+nodes      ──timer───▶ queue ──▶ node_status.py: register, renew the Lease, heartbeat
+agents     ──────────▶ node_agents.py: programs of others on the nodes, over node_runtime.py
+
+What happens to a pod is decided by pod_state.py and pod_status.py; here are only waiting and writing. It
+speaks to any API server through a Client: the sandbox's, or that of a real control plane without nodes.
+"""
+
+import asyncio
+import math
+import random
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import UNSET
+
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.queue import WorkQueue
+from pykruise.kube.documents import Document, decode
+from pykruise.kube.errors import NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import CONFIG_MAPS, PODS, SECRETS
+from pykruise.sandbox.nodes.agents import MakeAgents, NodeAccess, NodeAgents
+from pykruise.sandbox.nodes.faults import Rule
+from pykruise.sandbox.nodes.images import ImageTable, full_name
+from pykruise.sandbox.nodes.pod_life import advance, awaited_references, refusal_of, wants_resize
+from pykruise.sandbox.nodes.pod_state import (
+    KubeletSettings,
+    PodState,
+    Run,
+    RunState,
+    World,
+    begin,
+    recover,
+    with_added,
+    with_power_lost,
+)
+from pykruise.sandbox.nodes.pod_status import is_worth_reporting, patch_for, status_of, stopped_status
+from pykruise.sandbox.nodes.references import CONFIG_MAP, SECRET, Reference, lack_of
+from pykruise.sandbox.nodes.runtime import NodeRuntime
+from pykruise.sandbox.nodes.specs import Addresses, NodeSpec
+from pykruise.sandbox.nodes.status import NodeRecord, NodeStatusWriter
+from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.running import run_beside
+
+__all__ = ["Kubelets", "KubeletsStats"]
+
+
+class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How the kubelets are."""
+
+    nodes: int
+    stopped_nodes: int
+    pods: int
+    """Pods on these nodes."""
+    status_writes: int
+    removals: int
+
+
+class Kubelets:
+    """All simulated nodes of a cluster.
+
+    `found`: Node objects that are there already, as listed; they are taken over without being asked for again.
+    `pods`: a cache of all pods that runs elsewhere; without it one of its own is run. `recorder`, when
+    given, records failed pulls and crashes. `agents`: further agents of the nodes. Component: `run()` until `stop()`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        nodes: Sequence[NodeSpec],
+        found: Iterable[Document] = (),
+        settings: KubeletSettings | None = None,
+        clock: Clock,
+        rng: random.Random,
+        images: ImageTable | None = None,
+        rules: Iterable[Rule] = (),
+        pods: Cache[PodView] | None = None,
+        recorder: EventRecorder | None = None,
+        agents: MakeAgents | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._recorder = recorder
+        self._world = World(
+            settings=settings or KubeletSettings(),
+            images=images or ImageTable(),
+            rules=tuple(rules),
+            seed=rng.getrandbits(32),
+        )
+        self._owns_cache = pods is None
+        if pods is None:
+            pods = Cache(client, PODS, project=PodProjector(), clock=clock, rng=rng)
+        self.pods = pods
+        self.pods.subscribe(self._on_pod)
+        self._writer = Writer(client, {PODS: self.pods})
+        self._nodes = {spec.name: NodeRecord(spec) for spec in nodes}
+        self._states: dict[Key, PodState] = {}
+        self._addresses = Addresses()
+        self._is_registered = asyncio.Event()
+        self._node_status = NodeStatusWriter(
+            client,
+            found=found,
+            lease_s=self.settings.lease_s,
+            heartbeat_s=self.settings.heartbeat_s,
+            on_registered=self._note_registered,
+        )
+        self._status_writes = 0
+        self._removals = 0
+        # Resting by measured CPU time is off: pods are cheap, and runs with equal seeds must be equal.
+        self._pod_queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
+        self._node_queue: WorkQueue[str] = WorkQueue(cost_factor=0, rng=rng)
+        self._pod_controller = Controller(
+            "kubelet",
+            self._sync_pod,
+            queue=self._pod_queue,
+            workers=self.settings.workers,
+            clock=clock,
+            cpu_time=unmeasured,
+        )
+        runtime = NodeRuntime(
+            pods=self.pods,
+            states=self._states,
+            nodes=self._nodes,
+            world=lambda: self._world,
+            wake=self._wake,
+            clock=clock,
+        )
+        self._recorders: list[EventRecorder] = []
+        self.agents: NodeAgents | None = None
+        """Further agents of the nodes, where the cluster has some."""
+        if agents is not None:
+            access = NodeAccess(
+                client=client,
+                runtime=runtime,
+                world=lambda: self._world,
+                recorder=self._recorder_of,
+                clock=clock,
+                rng=rng,
+            )
+            self.agents = agents(access)
+        self._node_controller = Controller(
+            "kubelet nodes",
+            self._sync_node,
+            queue=self._node_queue,
+            workers=8,
+            clock=clock,
+            cpu_time=unmeasured,
+        )
+
+    @property
+    def settings(self) -> KubeletSettings:
+        """How long things take."""
+        return self._world.settings
+
+    # ── running ──────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Register the nodes and run their pods until `stop()` or until cancelled."""
+        self._note_registered()
+        for name in self._nodes:
+            self._node_queue.add(name)
+        for pod in self.pods.values():
+            self._wake(pod)
+        background = [self._node_controller.run()]
+        if self._owns_cache:
+            background.append(self.pods.run())
+        background += [recorder.run() for recorder in self._recorders]
+        if self.agents is not None:
+            background.append(self.agents.run())
+        await run_beside(self._pod_controller.run(), *background)
+
+    async def wait_registered(self) -> None:
+        """Return when every node that it was made with has its Node object."""
+        await self._is_registered.wait()
+
+    async def stop(self) -> None:
+        """Finish the writes under way; `run()` returns."""
+        self._node_queue.close()
+        self._pod_queue.close()
+        if self.agents is not None:
+            await self.agents.stop()
+        for recorder in self._recorders:
+            await recorder.flush(timeout_s=1.0)
+        await self._node_controller.stop()
+        await self._pod_controller.stop()
+
+    def _recorder_of(self, component: str) -> EventRecorder:
+        recorder = EventRecorder(self._client, component, clock=self._clock, rng=self._rng)
+        self._recorders.append(recorder)
+        return recorder
+
+    def stats(self) -> KubeletsStats:
+        """How they are now."""
+        return KubeletsStats(
+            nodes=len(self._nodes),
+            stopped_nodes=sum(node.is_stopped for node in self._nodes.values()),
+            pods=len(self._states),
+            status_writes=self._status_writes,
+            removals=self._removals,
+        )
+
+    # ── changing the nodes ───────────────────────────────────────────────────
+
+    def add_node(self, spec: NodeSpec) -> None:
+        """A further node; registered at once when running. A name that is there gets the new spec."""
+        self._nodes[spec.name] = NodeRecord(spec)
+        self._node_queue.add(spec.name)
+        self._wake_pods_on(spec.name)
+        self._wake_agents(spec.name)
+
+    def adopt_node(self, spec: NodeSpec) -> None:
+        """A node that has its Node object already and no kubelet; one that is known stays as it is."""
+        if spec.name not in self._nodes:
+            self.add_node(spec)
+
+    def stop_node(self, name: str) -> None:
+        """The node loses power: nothing is written for it or its pods any more. KeyError: no such node."""
+        self._nodes[name].is_stopped = True
+
+    def start_node(self, name: str) -> None:
+        """The node is there again, and starts the containers of its pods anew. KeyError: no such node."""
+        node = self._nodes[name]
+        if node.is_stopped:
+            self._restart_containers_on(name)
+        node.is_stopped = False
+        node.beat_at = 0.0
+        self._node_queue.add(name)
+        self._wake_pods_on(name)
+        self._wake_agents(name)
+
+    def _restart_containers_on(self, node: str) -> None:
+        now = self._clock()
+        for key, state in self._states.items():
+            pod = self.pods.get(key)
+            if pod is not None and pod.node_name == node and pod.uid == state.uid:
+                self._states[key] = with_power_lost(state, pod, now)
+
+    def _wake_agents(self, node: str) -> None:
+        if self.agents is not None:
+            self.agents.wake_node(node)
+
+    def images_on(self, name: str) -> frozenset[str]:
+        """Full names of the images on a node, by tag and by digest. KeyError: no such node."""
+        return frozenset(self._nodes[name].images)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The scripted failures in force."""
+        return self._world.rules
+
+    def set_rules(self, rules: Iterable[Rule]) -> None:
+        """Replace the scripted failures; pods that run already follow at once."""
+        self._world = msgspec.structs.replace(self._world, rules=tuple(rules))
+        for pod in self.pods.values():
+            self._wake(pod)
+        if self.agents is not None:
+            self.agents.wake_all()
+
+    def report_pending_after(self, seconds: float) -> None:
+        """From now on another `KubeletSettings.report_pending_after_s`."""
+        settings = msgspec.structs.replace(self.settings, report_pending_after_s=seconds)
+        self._world = msgspec.structs.replace(self._world, settings=settings)
+
+    def set_images(self, images: ImageTable) -> None:
+        """Replace the image table; containers that run keep the image id they have."""
+        self._world = msgspec.structs.replace(self._world, images=images)
+
+    # ── pods ─────────────────────────────────────────────────────────────────
+
+    def _on_pod(self, change: Change[PodView]) -> None:
+        if change.new is None:
+            self._forget(change.key)
+        else:
+            self._wake(change.new)
+
+    def _wake(self, pod: PodView) -> None:
+        if pod.node_name in self._nodes:
+            self._pod_queue.add(pod.key)
+
+    def _wake_pods_on(self, node: str) -> None:
+        for pod in self.pods.values():
+            if pod.node_name == node:
+                self._pod_queue.add(pod.key)
+
+    def _forget(self, key: Key) -> None:
+        state = self._states.pop(key, None)
+        if state is not None:
+            self._addresses.release(state.ip)
+
+    async def _sync_pod(self, key: Key) -> float | None:
+        """Bring one pod to what is true now, and say when it will change by itself."""
+        pod = self.pods.get(key)
+        node = self._nodes.get(pod.node_name) if pod is not None else None
+        if pod is None or node is None:
+            self._forget(key)
+            return None
+        if node.is_stopped or (pod.is_over and not pod.is_deleting):
+            return None
+        now = self._clock()
+        before = self._state_of(pod, now)
+        missing = await self._missing(pod, before)
+        refused = refusal_of(pod, node.spec, self.pods.values()) if wants_resize(before, pod) else None
+        state, look_at = advance(
+            before, pod, self._world, now, refused=refused, missing=missing, held=node.images
+        )
+        self._states[key] = state
+        if state is not before:
+            if self.agents is not None:
+                self.agents.note_containers(key, pod.uid)
+            for run in state.runs:
+                if run.state is RunState.RUNNING:
+                    node.images.add(full_name(run.image))
+                    node.images.add(run.image_id)
+        try:
+            if state.stopping_since is not None:
+                return await self._stop_pod(pod, state, look_at=look_at)
+            if self._recorder is not None and state is not before:
+                self._record_failures(pod, before, state, self._recorder)
+                if pod.pull_secrets and _has_begun(before, state):
+                    await self._record_pull_secrets(pod, self._recorder)
+            if is_worth_reporting(pod, state, self._world, now, look_at=look_at):
+                wanted = status_of(pod, state, self._world, now, host_ip=node.spec.address)
+                await self._write_status(pod, patch_for(pod, wanted))
+        except NotFoundError:
+            self._forget(key)
+            return None
+        return self._until(look_at)
+
+    async def _missing(self, pod: PodView, state: PodState) -> dict[str, str]:
+        """By container: what it cannot start without. Rule: the kubelet's environment, and its volumes."""
+        awaited = awaited_references(state, pod)
+        objects: dict[tuple[str, str], Document | None] = {}
+        missing: dict[str, str] = {}
+        for container, references in awaited.items():
+            for one in references:
+                place = (one.kind, one.name)
+                if place not in objects:
+                    objects[place] = await self._object(pod.namespace, one)
+                if lack := lack_of(one, objects[place], namespace=pod.namespace):
+                    missing.setdefault(container, lack)
+        return missing
+
+    async def _object(self, namespace: str, reference: Reference) -> Document | None:
+        """None: it is not there."""
+        resource = CONFIG_MAPS if reference.kind == CONFIG_MAP else SECRETS
+        try:
+            return decode(await self._client.get(resource, namespace, reference.name))
+        except NotFoundError:
+            return None
+
+    def _state_of(self, pod: PodView, now: Instant) -> PodState:
+        state = self._states.get(pod.key)
+        if state is not None and state.uid == pod.uid:
+            return with_added(state, pod)
+        self._forget(pod.key)
+        if address := pod.status.pod_ip:
+            self._addresses.reserve(address)
+            return recover(pod, ip=address, now=now)
+        return begin(pod, ip=self._addresses.take(), now=now)
+
+    async def _stop_pod(self, pod: PodView, state: PodState, *, look_at: Instant) -> float | None:
+        now = self._clock()
+        if look_at > now:
+            return self._until(look_at)
+        if self.settings.report_stopped and not pod.is_over:
+            await self._write_status(pod, patch_for(pod, stopped_status(pod, state, now)))
+        await self._writer.delete(PODS, pod.key, uid=pod.uid, grace_period_s=0)
+        self._removals += 1
+        return None
+
+    async def _write_status(self, pod: PodView, patch: Document | None) -> None:
+        if patch is None:
+            return
+        await self._writer.patch(
+            PODS,
+            pod.key,
+            patch,
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+            uid=pod.uid,
+        )
+        self._status_writes += 1
+        if self.settings.reports_resources:
+            self._check_resources_kept(pod.key, patch)
+
+    def _check_resources_kept(self, key: Key, patch: Document) -> None:
+        """Stop reporting resources to a server that drops them: each write would be followed by another."""
+        has_amounts = any("resources" in one for one in patch["status"].get("containerStatuses") or ())
+        stored = self.pods.get(key)
+        if (
+            has_amounts
+            and stored is not None
+            and all(one.resources is UNSET for one in stored.status.containers)
+        ):
+            settings = msgspec.structs.replace(self.settings, reports_resources=False)
+            self._world = msgspec.structs.replace(self._world, settings=settings)
+            for name, state in self._states.items():
+                runs = tuple(msgspec.structs.replace(run, resources=None) for run in state.runs)
+                self._states[name] = msgspec.structs.replace(state, runs=runs)
+
+    def _until(self, moment: Instant) -> float | None:
+        return None if moment == math.inf else max(0.0, moment - self._clock())
+
+    def _record_failures(
+        self, pod: PodView, before: PodState, after: PodState, recorder: EventRecorder
+    ) -> None:
+        """Events for what went wrong; what goes well is in the status."""
+        if after.unmounted and after.unmounted != before.unmounted:
+            recorder.record(
+                PODS,
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                reason="FailedMount",
+                message=f"MountVolume.SetUp failed: {after.unmounted}",
+                warning=True,
+            )
+        for old, new in zip(before.runs, after.runs, strict=True):
+            if old is new:
+                continue
+            for reason, message in _failures(old, new, pod):
+                recorder.record(
+                    PODS,
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    uid=pod.uid,
+                    reason=reason,
+                    message=message,
+                    warning=True,
+                )
+
+    async def _record_pull_secrets(self, pod: PodView, recorder: EventRecorder) -> None:
+        """An event for pull secrets that are not there: images are pulled without them. Rule: the kubelet's."""
+        wanted = [Reference(SECRET, name) for name in pod.pull_secrets]
+        missing = [one.name for one in wanted if await self._object(pod.namespace, one) is None]
+        if missing:
+            recorder.record(
+                PODS,
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                reason="FailedToRetrieveImagePullSecret",
+                message=f"Unable to retrieve some image pull secrets ({', '.join(missing)}); "
+                "attempting to pull the image may not succeed.",
+                warning=True,
+            )
+
+    # ── nodes ────────────────────────────────────────────────────────────────
+
+    async def _sync_node(self, name: str) -> float | None:
+        return await self._node_status.sync(self._nodes[name], self._clock())
+
+    def _note_registered(self) -> None:
+        if all(node.uid for node in self._nodes.values()):
+            self._is_registered.set()
+
+
+def _has_begun(before: PodState, after: PodState) -> bool:
+    """Whether the first of its containers begins to start."""
+    return all(run.state is RunState.BLOCKED for run in before.runs) and any(
+        run.state is not RunState.BLOCKED for run in after.runs
+    )
+
+
+def _failures(old: Run, new: Run, pod: PodView) -> Iterable[tuple[str, str]]:
+    if (
+        new.state is RunState.PULL_FAILED
+        and new.failure is not None
+        and new.pull_failures != old.pull_failures
+    ):
+        yield "Failed", f'Failed to pull image "{new.tried}": {new.failure.message}'
+    if new.state is RunState.EXITED and new.crashes > 1 and new.crashes != old.crashes:
+        yield (
+            "BackOff",
+            f"Back-off restarting failed container {new.name} in pod {pod.name}_{pod.namespace}({pod.uid})",
+        )

@@ -1,0 +1,233 @@
+"""What the nodes hold, kept up to date pod by pod.
+
+pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of labels and of aversions by node
+
+No I/O, no clock, no chance. scheduling.py asks it which node takes a pod.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pykruise.kube.ids import Key
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.sandbox.nodes.specs import NodeView
+from pykruise.sandbox.pod_view import HostPort, PodView
+
+__all__ = ["Group", "Ledger", "NodeLoad", "affinity_of", "group_of", "host_ports", "selector_of", "terms_of"]
+
+
+class NodeLoad:
+    """One node and what is on it."""
+
+    __slots__ = ("owners", "pods", "ports", "used", "view")
+
+    def __init__(self) -> None:
+        self.view: NodeView | None = None
+        """None while pods name it and no such Node exists."""
+        self.pods = 0
+        self.used: dict[str, int] = {}
+        self.ports: Counter[HostPort] = Counter()
+        self.owners: Counter[str] = Counter()
+        """Pods by the uid of their controller."""
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Pods that a term selects; `namespaces` None means all."""
+
+    namespaces: tuple[str, ...] | None
+    selector: Selector
+    counts_terminating: bool = True
+
+    def has(self, pod: PodView) -> bool:
+        return (
+            (self.namespaces is None or pod.namespace in self.namespaces)
+            and (self.counts_terminating or not pod.is_deleting)
+            and self.selector.matches(pod.labels)
+        )
+
+
+class Aversion(msgspec.Struct, frozen=True):
+    """A required anti-affinity term of a pod that has its place."""
+
+    group: Group
+    topology_key: str
+
+
+class Ledger:
+    """Which pods are where, with everything counted that a decision asks for."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, NodeLoad] = {}
+        self._placed: dict[Key, tuple[str, PodView]] = {}
+        self._zones: dict[tuple[str, str], int] = {}
+        self._groups: dict[Group, Counter[str]] = {}
+        self.aversions: dict[Aversion, Counter[str]] = {}
+        """Anti-affinity terms of placed pods: on which nodes, how many times."""
+        self.priorities: dict[int, int] = {}
+        """How many placed pods have which priority."""
+
+    def placed(self) -> Iterable[tuple[str, PodView]]:
+        """All pods that have a place, each with its node."""
+        return self._placed.values()
+
+    def set_node(self, view: NodeView) -> None:
+        """A Node that is there, new or changed."""
+        load = self._load(view.name)
+        moved = load.view is None or load.view.zone != view.zone
+        if moved:
+            self._count_zone(load, -1)
+        load.view = view
+        if moved:
+            self._count_zone(load, 1)
+
+    def remove_node(self, name: str) -> None:
+        """The Node is gone; pods may still name it."""
+        load = self.nodes.get(name)
+        if load is None:
+            return
+        self._count_zone(load, -1)
+        load.view = None
+        self._drop_if_unused(name, load)
+
+    def place(self, pod: PodView, node: str) -> None:
+        """The pod is on the node, or as good as. Replaces what was known of the pod."""
+        known = self._placed.get(pod.key)
+        if known is not None:
+            if known[0] == node and _weighs_the_same(known[1], pod):
+                return
+            self.unplace(pod.key)
+        self._placed[pod.key] = (node, pod)
+        self._count(self._load(node), node, pod, 1)
+
+    def unplace(self, key: Key) -> None:
+        """The pod is gone, or has ended. Nothing happens when it had no place."""
+        known = self._placed.pop(key, None)
+        if known is None:
+            return
+        node, pod = known
+        load = self.nodes[node]
+        self._count(load, node, pod, -1)
+        self._drop_if_unused(node, load)
+
+    def candidates(self) -> list[tuple[NodeLoad, NodeView]]:
+        """Nodes that exist, in the order in which they were first heard of."""
+        return [(load, load.view) for load in self.nodes.values() if load.view is not None]
+
+    def in_zone(self, owner: str, zone: str) -> int:
+        """Pods of that owner in the zone."""
+        return self._zones.get((owner, zone), 0)
+
+    def members(self, group: Group) -> Mapping[str, int]:
+        """Selected pods by node. Counted in full at the first question, kept up to date from then on."""
+        counts = self._groups.pop(group, None)
+        if counts is None:
+            counts = Counter(node for node, pod in self._placed.values() if group.has(pod))
+            if len(self._groups) >= _REMEMBERED_GROUPS:
+                del self._groups[next(iter(self._groups))]
+        self._groups[group] = counts  # last again: the one asked for longest ago is forgotten first
+        return counts
+
+    def _load(self, node: str) -> NodeLoad:
+        load = self.nodes.get(node)
+        if load is None:
+            load = self.nodes[node] = NodeLoad()
+        return load
+
+    def _drop_if_unused(self, node: str, load: NodeLoad) -> None:
+        if load.view is None and not load.pods:
+            del self.nodes[node]
+
+    def _count(self, load: NodeLoad, node: str, pod: PodView, sign: int) -> None:
+        load.pods += sign
+        _add(self.priorities, pod.priority, sign)
+        for name, amount in pod.requests().items():
+            load.used[name] = load.used.get(name, 0) + sign * amount
+        for port in host_ports(pod):
+            _add(load.ports, port, sign)
+        if owner := pod.owner_uid:
+            _add(load.owners, owner, sign)
+            if load.view is not None:
+                _add(self._zones, (owner, load.view.zone), sign)
+        for group, counts in self._groups.items():
+            if group.has(pod):
+                _add(counts, node, sign)
+        for term in terms_of(pod, "podAntiAffinity"):
+            aversion = Aversion(group_of(term, pod), term.get("topologyKey", ""))
+            counts = self.aversions.setdefault(aversion, Counter())
+            _add(counts, node, sign)
+            if not counts:
+                del self.aversions[aversion]
+
+    def _count_zone(self, load: NodeLoad, sign: int) -> None:
+        if load.view is not None:
+            for owner, number in load.owners.items():
+                _add(self._zones, (owner, load.view.zone), sign * number)
+
+
+_REMEMBERED_GROUPS = 256
+
+
+def _add(counts: dict[Any, int], key: Hashable, number: int) -> None:
+    """Add to a count; what comes to nothing leaves the table."""
+    total = counts.get(key, 0) + number
+    if total:
+        counts[key] = total
+    else:
+        counts.pop(key, None)
+
+
+def _weighs_the_same(one: PodView, other: PodView) -> bool:
+    return (
+        one.uid == other.uid
+        and one.is_deleting == other.is_deleting
+        and one.priority == other.priority
+        and one.labels == other.labels
+        and one.containers is other.containers
+        and one.init_containers is other.init_containers
+        and one.owners == other.owners
+    )
+
+
+def host_ports(pod: PodView) -> tuple[HostPort, ...]:
+    """The ports of its node that the pod takes."""
+    ports = pod.containers.host_ports
+    sidecar_ports = pod.init_containers.host_ports
+    return (*ports, *sidecar_ports) if sidecar_ports else ports
+
+
+def affinity_of(pod: PodView, kind: str) -> Mapping[str, Any]:
+    """A part of the pod's affinity, such as `podAntiAffinity`."""
+    affinity = pod.placement.affinity if pod.placement else None
+    return (affinity or {}).get(kind) or {}
+
+
+def terms_of(pod: PodView, kind: str) -> Sequence[Mapping[str, Any]]:
+    """What that part requires."""
+    if pod.placement is None or pod.placement.affinity is None:
+        return ()
+    return affinity_of(pod, kind).get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+
+
+def group_of(term: Mapping[str, Any], pod: PodView) -> Group:
+    """The pods an affinity term of `pod` speaks about."""
+    selector = selector_of(term, pod)
+    if (names := term.get("namespaceSelector")) is not None and not names:
+        return Group(None, selector)
+    # Namespaces chosen by labels are not looked up: without any by name, the pod's own is meant.
+    return Group(tuple(sorted(term.get("namespaces") or (pod.namespace,))), selector)
+
+
+def selector_of(term: Mapping[str, Any], pod: PodView) -> Selector:
+    """`labelSelector` and what `matchLabelKeys` adds of the pod's labels; nothing when it cannot be read."""
+    wanted = term.get("labelSelector")
+    if keys := term.get("matchLabelKeys"):
+        own = {key: pod.labels[key] for key in keys if key in pod.labels}
+        wanted = dict(wanted or {})
+        wanted["matchLabels"] = {**(wanted.get("matchLabels") or {}), **own}
+    try:
+        return selector_from(wanted)
+    except SelectorError:
+        return NOTHING

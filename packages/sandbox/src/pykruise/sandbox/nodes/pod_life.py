@@ -1,0 +1,447 @@
+"""The course of a pod's time on its node: what its containers do by themselves.
+
+PodState + PodView + World + now ──▶ advance() ──▶ PodState, and when to look again
+
+Pure: no I/O, no clock, no randomness (delays differ from pod to pod by a fraction made of seed, uid and run).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from hashlib import sha256
+from typing import assert_never
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+from pykruise.kube.values.image_pulls import PullFailure
+from pykruise.sandbox.nodes.faults import Behaviour, behaviour_of
+from pykruise.sandbox.nodes.images import full_name
+from pykruise.sandbox.nodes.pod_state import (
+    NEVER,
+    NONE_HELD,
+    NOTHING_MISSING,
+    KubeletSettings,
+    PodState,
+    Refused,
+    Role,
+    Run,
+    RunState,
+    World,
+    container_roles,
+    ended,
+)
+from pykruise.sandbox.nodes.references import Reference
+from pykruise.sandbox.nodes.specs import NodeSpec
+from pykruise.sandbox.pod_view import Container, PodView, amounts
+
+__all__ = [
+    "UNMOUNTED",
+    "advance",
+    "awaited_references",
+    "backoff_s",
+    "is_final",
+    "is_ready",
+    "refusal_of",
+    "removal_due",
+    "wants_resize",
+    "will_restart",
+]
+
+_HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
+_DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
+UNMOUNTED = ""
+"""In place of a container's name: what keeps the pod's volumes from being mounted."""
+
+_MISSING_S = 1.0  # a container whose environment is not complete is tried again
+_SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
+
+
+def advance(
+    state: PodState,
+    pod: PodView,
+    world: World,
+    now: Instant,
+    *,
+    refused: Refused | None = None,
+    missing: Mapping[str, str] = NOTHING_MISSING,
+    held: Set[str] = NONE_HELD,
+) -> tuple[PodState, Instant]:
+    """Everything that has become due until `now`, and when the next thing will be (NEVER: infinity).
+
+    `refused`: the node has no room for a change of resources that is wanted. `missing`: by container, what keeps
+    one that never ran from starting. `held`: full names of the images that the node has.
+    """
+    if pod.is_deleting:
+        if state.stopping_since is None:
+            state = msgspec.structs.replace(state, stopping_since=now)
+        return state, removal_due(state, pod, world)
+    roles = list(container_roles(pod))
+    if _is_over(state.runs, roles, pod):
+        return state, NEVER
+    state, look_at = _resized(state, pod, world, now, refused)
+    opens_at = state.accepted_at  # when what comes next may start
+    if unmounted := missing.get(UNMOUNTED, ""):
+        if state.unmounted != unmounted:
+            state = msgspec.structs.replace(state, unmounted=unmounted)
+        return state, min(look_at, now + _MISSING_S)
+    if state.unmounted:
+        state = msgspec.structs.replace(state, unmounted="", accepted_at=now)
+        opens_at = now
+    runs: list[Run] = []
+    for (container, role), run in zip(roles, state.runs, strict=True):
+        life = _Life(container, role, pod, world, held)
+        if run.state is RunState.BLOCKED and opens_at <= now:
+            if lacks := missing.get(run.name):
+                run = msgspec.structs.replace(run, missing=lacks)
+                look_at = min(look_at, now + _MISSING_S)
+            else:
+                since = now if run.missing or role is Role.EPHEMERAL else opens_at
+                run = msgspec.structs.replace(run, state=RunState.STARTING, since=since, missing="")
+        run, due = life.advance(run, now)
+        look_at = min(look_at, due)
+        if role in (Role.INIT, Role.SIDECAR):
+            opens_at = max(opens_at, life.opens_at(run))
+        runs.append(run)
+    if _is_over(runs, roles, pod):
+        runs = [ended(run, now, code=0) if run.state is RunState.RUNNING else run for run in runs]
+        look_at = NEVER
+    changed = tuple(runs)
+    return (state if changed == state.runs else msgspec.structs.replace(state, runs=changed)), look_at
+
+
+def awaited_references(state: PodState, pod: PodView) -> dict[str, tuple[Reference, ...]]:
+    """By container that never ran: what its environment needs to start. Of `UNMOUNTED`: what its volumes need, before
+    any container starts."""
+    waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
+    found = {
+        container.name: needed
+        for container, _ in container_roles(pod)
+        if container.name in waiting and (needed := container.references)
+    }
+    if pod.mounted and all(run.state is RunState.BLOCKED for run in state.runs):
+        found[UNMOUNTED] = pod.mounted
+    return found
+
+
+def wants_resize(state: PodState, pod: PodView) -> bool:
+    """Whether a running container has other resources than its spec says."""
+    return any(
+        _is_outgrown(container, run)
+        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+    )
+
+
+def refusal_of(pod: PodView, node: NodeSpec, pods: Iterable[PodView]) -> Refused | None:
+    """Why its node, which has some of these pods, cannot give the pod what its spec asks for now.
+
+    Rule: the kubelet's resize admission."""
+    capacity = amounts({"cpu": node.cpu, "memory": node.memory})
+    wanted = pod.requests()
+    for name, most in capacity.items():
+        if wanted.get(name, 0) > most:
+            text = f"Node didn't have enough capacity: {name}, requested: {wanted[name]}, capacity: {most}"
+            return Refused("Infeasible", text)
+    others = [
+        other
+        for other in pods
+        if other.node_name == pod.node_name and other.uid != pod.uid and not other.is_over
+    ]
+    for name, most in capacity.items():
+        used = sum(other.requests().get(name, 0) for other in others)
+        if used + wanted.get(name, 0) > most:
+            text = (
+                f"Node didn't have enough resource: {name}, requested: {wanted.get(name, 0)}, "
+                f"used: {used}, capacity: {most}"
+            )
+            return Refused("Deferred", text)
+    return None
+
+
+def _is_outgrown(container: Container, run: Run) -> bool:
+    in_force = run.resources
+    return run.state is RunState.RUNNING and in_force is not None and in_force != container.allotment
+
+
+def _resized(
+    state: PodState, pod: PodView, world: World, now: Instant, refused: Refused | None
+) -> tuple[PodState, Instant]:
+    """Carry out a change of resources: at once, after `resize_s`, or not while the node refuses."""
+    if not wants_resize(state, pod):
+        if state.resizing_since is not None or state.resize_refused is not None:
+            state = msgspec.structs.replace(state, resizing_since=None, resize_refused=None)
+        return state, NEVER
+    if refused is not None:
+        state = msgspec.structs.replace(state, resizing_since=None, resize_refused=refused)
+        return state, NEVER if refused.reason == "Infeasible" else now + _DEFERRED_S
+    since = now if state.resizing_since is None else state.resizing_since
+    due = since + world.settings.resize_s
+    if due > now:
+        return msgspec.structs.replace(state, resizing_since=since, resize_refused=None), due
+    runs = tuple(
+        _with_allotment(container, run, now) if _is_outgrown(container, run) else run
+        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+    )
+    return msgspec.structs.replace(state, runs=runs, resizing_since=None, resize_refused=None), NEVER
+
+
+def _with_allotment(container: Container, run: Run, now: Instant) -> Run:
+    before, after = run.resources or {}, container.allotment
+    bounds = ("requests", "limits")
+    names = {name for bound in bounds for name in {**before.get(bound, {}), **after.get(bound, {})}}
+    changed = {
+        name
+        for name in names
+        if any(before.get(bound, {}).get(name) != after.get(bound, {}).get(name) for bound in bounds)
+    }
+    if container.restarts_for(changed):
+        return ended(run, now, code=0)
+    return msgspec.structs.replace(run, resources=after)
+
+
+def removal_due(state: PodState, pod: PodView, world: World) -> Instant:
+    """When a pod that is being deleted is to be removed; NEVER when its kubelet has nothing (more) to do."""
+    if state.stopping_since is None:
+        return NEVER
+    if pod.grace_s == 0:
+        # With finalizers it waits for others. Without, it goes by itself, unless its API server was held up between
+        # the two writes of a deletion (takes the grace period, removes): another DELETE has it finish.
+        return NEVER if pod.finalizers else state.stopping_since + _HALF_DELETED_S
+    if not any(run.state is RunState.RUNNING for run in state.runs):
+        return state.stopping_since
+    asked = [
+        behaviour.stop_s
+        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+        if (behaviour := _behaviour(world, pod, container, run.number)).stop_s is not None
+    ]
+    hooks_s = max(
+        container.pre_stop_s
+        for (container, _), run in zip(container_roles(pod), state.runs, strict=True)
+        if run.state is RunState.RUNNING
+    )
+    delay_s = max(asked) if asked else min(hooks_s + world.settings.stop_s, float(pod.grace_s))
+    return state.stopping_since + delay_s
+
+
+def is_ready(run: Run, container: Container, pod: PodView, world: World, now: Instant) -> bool:
+    """Whether it counts as ready: it runs, its probe had time to say so, and no rule forbids it."""
+    if run.state is not RunState.RUNNING:
+        return False
+    ready_at, unready_at = _readiness(run, container, pod, world)
+    return ready_at <= now < unready_at
+
+
+def will_restart(run: Run, role: Role, pod: PodView) -> bool:
+    """Whether a container that has ended is started again."""
+    code = run.last.exit_code if run.last else 0
+    match role:
+        case Role.SIDECAR:
+            return True
+        case Role.INIT:
+            return code != 0 and pod.restart_policy != "Never"
+        case Role.EPHEMERAL:
+            return False
+        case Role.MAIN:
+            return pod.restart_policy == "Always" or (pod.restart_policy == "OnFailure" and code != 0)
+        case _:
+            assert_never(role)
+
+
+def is_final(run: Run, role: Role, pod: PodView) -> bool:
+    """Whether a container has ended and stays so. One that was stopped to be replaced does not."""
+    was_replaced = run.crashes == 0 and role is not Role.INIT
+    return run.state is RunState.EXITED and not was_replaced and not will_restart(run, role, pod)
+
+
+def backoff_s(failures: int, settings: KubeletSettings) -> float:
+    """The wait after so many failures in a row (from 1)."""
+    return min(settings.backoff_cap_s, settings.backoff_s * 2.0 ** min(failures - 1, 30))
+
+
+def _is_over(runs: Sequence[Run], roles: list[tuple[Container, Role]], pod: PodView) -> bool:
+    """Whether every main container has ended for good (then sidecars are stopped too)."""
+    mains = [run for run, (_, role) in zip(runs, roles, strict=True) if role is Role.MAIN]
+    return bool(mains) and all(is_final(run, Role.MAIN, pod) for run in mains)
+
+
+class _Life:
+    """The transitions of one container."""
+
+    __slots__ = ("container", "held", "pod", "role", "settings", "world")
+
+    def __init__(self, container: Container, role: Role, pod: PodView, world: World, held: Set[str]) -> None:
+        self.held = held
+        self.container = container
+        self.role = role
+        self.pod = pod
+        self.world = world
+        self.settings = world.settings
+
+    def advance(self, run: Run, now: Instant) -> tuple[Run, Instant]:
+        """All transitions due until `now`, and when to look again."""
+        run = self._follow_image(run, now)
+        while (due := self._due(run)) <= now:
+            run = self._next(run, due)
+        return run, min(due, self._next_report(run, now))
+
+    def opens_at(self, run: Run) -> Instant:
+        """When an init container let the ones after it start; NEVER while it has not."""
+        match self.role:
+            case Role.INIT:
+                is_done = run.state is RunState.EXITED and run.last is not None and run.last.exit_code == 0
+                return run.since if is_done else NEVER
+            case Role.SIDECAR:
+                # A sidecar that restarts later does not hold up what it has let start.
+                return run.since if run.state is RunState.RUNNING else 0.0 if run.number else NEVER
+            case Role.MAIN | Role.EPHEMERAL:
+                return NEVER
+            case _:
+                assert_never(self.role)
+
+    def _follow_image(self, run: Run, now: Instant) -> Run:
+        """A container whose image was changed is replaced, whatever the restart policy."""
+        image = self.container.image
+        match run.state:
+            case RunState.RUNNING if run.image != image:
+                return ended(run, now, code=0)
+            case RunState.PULL_FAILED if run.tried != image:
+                return msgspec.structs.replace(
+                    run, state=RunState.STARTING, since=now, pull_failures=0, failure=None, tried=""
+                )
+            case RunState.EXITED if run.image != image and run.crashes and self._restarts(run):
+                return msgspec.structs.replace(run, crashes=0)
+            case _:
+                return run
+
+    def _due(self, run: Run) -> Instant:
+        match run.state:
+            case RunState.BLOCKED:
+                return NEVER
+            case RunState.STARTING:
+                return run.since + self._pull_s(run) + self._start_s(run)
+            case RunState.PULL_FAILED:
+                is_final = run.failure is not None and run.failure.reason == "InvalidImageName"
+                return NEVER if is_final else run.since + backoff_s(run.pull_failures, self.settings)
+            case RunState.RUNNING:
+                return self._end_due(run)
+            case RunState.EXITED:
+                return self._restart_due(run)
+            case _:
+                assert_never(run.state)
+
+    def _next(self, run: Run, at: Instant) -> Run:
+        match run.state:
+            case RunState.STARTING | RunState.PULL_FAILED:
+                return self._started(run, at)
+            case RunState.RUNNING:
+                code = self._behaviour(run.number).exit_code
+                return ended(run, at, code=code or 0, crashes=self._crashes(run, at))
+            case RunState.EXITED:
+                return self._started(run, at)
+            case RunState.BLOCKED:
+                return run
+            case _:
+                assert_never(run.state)
+
+    def _started(self, run: Run, at: Instant) -> Run:
+        image = self.container.image
+        answer = self.world.images.pull(image)
+        if self._behaviour(run.number + 1).image_pull_error:
+            answer = PullFailure(
+                "ErrImagePull", f'failed to pull image "{image}": the registry refuses it (scripted)'
+            )
+        if isinstance(answer, PullFailure):
+            return msgspec.structs.replace(
+                run,
+                state=RunState.PULL_FAILED,
+                since=at,
+                tried=image,
+                failure=answer,
+                pull_failures=run.pull_failures + 1,
+                previous=None,
+            )
+        number = run.number + 1
+        return msgspec.structs.replace(
+            run,
+            state=RunState.RUNNING,
+            since=at,
+            number=number,
+            image=image,
+            image_id=answer.image_id,
+            container_id=_container_id(self.pod.uid, run.name, number),
+            failure=None,
+            tried="",
+            pull_failures=0,
+            previous=None,
+            resources=self.container.allotment if self.settings.reports_resources else None,
+        )
+
+    def _pull_s(self, run: Run) -> float:
+        scripted = self._behaviour(run.number + 1).pull_s
+        pull_s = self.settings.pull_s if scripted is None else scripted
+        return pull_s if pull_s and full_name(self.container.image) not in self.held else 0.0
+
+    def _start_s(self, run: Run) -> float:
+        scripted = self._behaviour(run.number + 1).start_s
+        if scripted is not None:
+            return scripted + self.container.post_start_s
+        # Not of the container's name: containers that start together are reported together, in one write.
+        fraction = self.world.fraction(self.pod.uid, run.number) if self.settings.start_jitter else 0.0
+        start_s = self.settings.start_s * (1.0 + self.settings.start_jitter * fraction)
+        return start_s + self.container.post_start_s
+
+    def _end_due(self, run: Run) -> Instant:
+        behaviour = self._behaviour(run.number)
+        if behaviour.exit_code is not None:
+            return run.since + behaviour.exit_after_s
+        match self.role:
+            case Role.INIT:
+                return run.since + self.settings.init_s
+            case Role.MAIN if self.pod.is_for_a_job and self.settings.job_s is not None:
+                return run.since + self.settings.job_s
+            case Role.EPHEMERAL if not self.container.stdin and self.settings.job_s is not None:
+                return run.since + self.settings.job_s
+            case _:
+                return NEVER
+
+    def _restart_due(self, run: Run) -> Instant:
+        if not self._restarts(run):
+            return NEVER
+        if run.crashes <= 1:
+            return run.since + self._pull_s(run) + self._start_s(run)
+        return run.since + backoff_s(run.crashes - 1, self.settings)
+
+    def _restarts(self, run: Run) -> bool:
+        return not is_final(run, self.role, self.pod)
+
+    def _crashes(self, run: Run, at: Instant) -> int:
+        return 1 if at - run.since >= _SETTLED_S else run.crashes + 1
+
+    def _next_report(self, run: Run, now: Instant) -> Instant:
+        """When the status changes although the state does not."""
+        match run.state:
+            case RunState.RUNNING:
+                moments = _readiness(run, self.container, self.pod, self.world)
+                return min((moment for moment in moments if moment > now), default=NEVER)
+            case RunState.PULL_FAILED:
+                shown_until = run.since + self.settings.pull_error_s
+                return shown_until if shown_until > now else NEVER
+            case _:
+                return NEVER
+
+    def _behaviour(self, number: int) -> Behaviour:
+        return _behaviour(self.world, self.pod, self.container, number)
+
+
+def _behaviour(world: World, pod: PodView, container: Container, number: int) -> Behaviour:
+    return behaviour_of(world.rules, pod, container=container.name, image=container.image, run=max(1, number))
+
+
+def _readiness(run: Run, container: Container, pod: PodView, world: World) -> tuple[Instant, Instant]:
+    """From when and until when a running container is ready."""
+    behaviour = _behaviour(world, pod, container, run.number)
+    ready_s = world.settings.ready_s if behaviour.ready_s is None else behaviour.ready_s
+    unready_at = NEVER if behaviour.unready_after_s is None else run.since + behaviour.unready_after_s
+    return run.since + container.initial_delay_s + ready_s, unready_at
+
+
+def _container_id(uid: str, name: str, number: int) -> str:
+    return f"containerd://{sha256(f'{uid}/{name}/{number}'.encode()).hexdigest()}"

@@ -1,0 +1,384 @@
+"""What a kubelet writes about a pod: its status, and the narrowest patch that makes the stored one so.
+
+PodView + PodState + now ──▶ status_of() ──▶ PodStatus ──▶ patch_for() ──▶ strategic merge patch
+
+Pure. Only what a kubelet owns is written: phase, addresses, container statuses and the conditions in OWNED.
+Conditions of others (readiness gates; PodScheduled, where it is there) are read and never touched; a condition keeps
+its lastTransitionTime while its status stays the same.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_time
+from pykruise.sandbox.nodes.images import full_name
+from pykruise.sandbox.nodes.pod_life import is_final, is_ready
+from pykruise.sandbox.nodes.pod_state import PodState, Role, Run, RunState, World, container_roles
+from pykruise.sandbox.pod_view import (
+    NO_STATE,
+    Condition,
+    Container,
+    ContainerState,
+    ContainerStatus,
+    PodStatus,
+    PodView,
+    Running,
+    Terminated,
+    Waiting,
+)
+
+__all__ = ["OWNED", "is_worth_reporting", "patch_for", "status_of", "stopped_status"]
+
+OWNED: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+"""The conditions that a kubelet writes."""
+
+_RESIZE: Final = ("PodResizePending", "PodResizeInProgress")
+"""Conditions that are there only while they hold."""
+
+_CONTAINERS_NOT_READY: Final = "ContainersNotReady"
+
+
+class _Container(msgspec.Struct, frozen=True, gc=False):
+    """One container with everything about it."""
+
+    spec: Container
+    role: Role
+    run: Run
+    ready: bool
+
+
+def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host_ip: str) -> PodStatus:
+    """The status that is true now."""
+    containers = [
+        _Container(spec, role, run, _counts_as_ready(run, spec, role, pod, world, now))
+        for (spec, role), run in zip(container_roles(pod), state.runs, strict=True)
+    ]
+    ephemeral = [one for one in containers if one.role is Role.EPHEMERAL]
+    containers = [one for one in containers if one.role is not Role.EPHEMERAL]
+    init_statuses = tuple(
+        _container_status(one, pod, world, now) for one in containers if one.role is not Role.MAIN
+    )
+    statuses = tuple(_container_status(one, pod, world, now) for one in containers if one.role is Role.MAIN)
+    phase = _phase(containers, pod)
+    has_sandbox = bool(pod.status.pod_ip) or any(map(_has_sandbox, containers))
+    generation = (pod.generation or None) if world.settings.observed_generation else None
+    return PodStatus(
+        phase=phase,
+        conditions=tuple(
+            _settled(condition, pod, now, generation)
+            for condition in (
+                *_conditions(containers, pod, phase, has_sandbox=has_sandbox),
+                *_resize_conditions(state),
+            )
+        ),
+        init_containers=init_statuses,
+        containers=statuses,
+        ephemeral_containers=tuple(_container_status(one, pod, world, now) for one in ephemeral),
+        host_ip=host_ip,
+        pod_ip=(host_ip if pod.host_network else state.ip) if has_sandbox else "",
+        start_time=pod.status.start_time or format_time(state.accepted_at),
+        observed_generation=generation,
+        resize=_resize_word(pod, state),
+    )
+
+
+def _resize_word(pod: PodView, state: PodState) -> str:
+    """`status.resize`, which servers before 1.33 set; it is not begun by a kubelet."""
+    if not pod.status.resize:
+        return ""
+    if state.resize_refused is not None:
+        return state.resize_refused.reason
+    return "InProgress" if state.resizing_since is not None else ""
+
+
+def stopped_status(pod: PodView, state: PodState, now: Instant) -> PodStatus:
+    """The last status of a pod that is deleted: what ran has ended well, what had failed has failed."""
+    statuses = {
+        run.name: Terminated(
+            exit_code=0,
+            reason="Completed",
+            started_at=format_time(run.since),
+            finished_at=format_time(now),
+            container_id=run.container_id,
+        )
+        for run in state.runs
+        if run.state is RunState.RUNNING
+    }
+
+    def ended(known: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                status, ready=False, started=False, state=ContainerState(terminated=statuses[status.name])
+            )
+            if status.name in statuses
+            else status
+            for status in known
+        )
+
+    has_failed = any(run.name not in statuses and run.last and run.last.exit_code for run in state.runs)
+    reason = "PodFailed" if has_failed else "PodCompleted"
+    conditions = [
+        Condition("PodReadyToStartContainers", "False"),
+        Condition("Initialized", "True", None if has_failed else reason),
+        Condition("Ready", "False", reason),
+        Condition("ContainersReady", "False", reason),
+    ]
+    return msgspec.structs.replace(
+        pod.status,
+        phase="Failed" if has_failed else "Succeeded",
+        conditions=tuple(_settled(condition, pod, now, None) for condition in conditions),
+        init_containers=ended(pod.status.init_containers),
+        containers=ended(pod.status.containers),
+        ephemeral_containers=ended(pod.status.ephemeral_containers),
+    )
+
+
+def is_worth_reporting(
+    pod: PodView, state: PodState, world: World, now: Instant, *, look_at: Instant
+) -> bool:
+    """Whether the status is to be written now: always, but for the few moments before the first start.
+
+    A real kubelet writes there too; that write says nothing that the next one, in a second, does not.
+    """
+    if pod.status.start_time is not None:
+        return True
+    if state.unmounted:
+        return True
+    if any(run.state not in (RunState.BLOCKED, RunState.STARTING) or run.missing for run in state.runs):
+        return True
+    return look_at - state.accepted_at > world.settings.report_pending_after_s
+
+
+def patch_for(pod: PodView, wanted: PodStatus) -> dict[str, Any] | None:
+    """Strategic merge patch of the status subresource; None when nothing differs. Carries the pod's uid."""
+    known = pod.status
+    status: dict[str, Any] = {}
+    if conditions := [
+        _condition_patch(condition, known.condition(condition.type))
+        for condition in wanted.conditions
+        if condition != known.condition(condition.type)
+    ]:
+        status["conditions"] = conditions
+    wanted_types = {condition.type for condition in wanted.conditions}
+    if over := [kind for kind in _RESIZE if known.condition(kind) is not None and kind not in wanted_types]:
+        status.setdefault("conditions", []).extend({"$patch": "delete", "type": kind} for kind in over)
+    if known.resize and wanted.resize != known.resize:
+        status["resize"] = wanted.resize or None
+    if wanted.phase != known.phase:
+        status["phase"] = wanted.phase
+    if wanted.host_ip and wanted.host_ip != known.host_ip:
+        status |= {"hostIP": wanted.host_ip, "hostIPs": [{"ip": wanted.host_ip}]}
+    if wanted.pod_ip and wanted.pod_ip != known.pod_ip:
+        ips: list[dict[str, str]] = [{"ip": wanted.pod_ip}]
+        if known.pod_ip:
+            ips.append({"$patch": "delete", "ip": known.pod_ip})
+        status |= {"podIP": wanted.pod_ip, "podIPs": ips}
+    if wanted.start_time != known.start_time:
+        status["startTime"] = wanted.start_time
+    if wanted.init_containers != known.init_containers:
+        status["initContainerStatuses"] = msgspec.to_builtins(wanted.init_containers)
+    if wanted.containers != known.containers:
+        status["containerStatuses"] = msgspec.to_builtins(wanted.containers)
+    if wanted.ephemeral_containers != known.ephemeral_containers:
+        status["ephemeralContainerStatuses"] = msgspec.to_builtins(wanted.ephemeral_containers)
+    if wanted.observed_generation is not None and wanted.observed_generation != known.observed_generation:
+        status["observedGeneration"] = wanted.observed_generation
+    return {"metadata": {"uid": pod.uid}, "status": status} if status else None
+
+
+# ── phase ────────────────────────────────────────────────────────────────────
+
+
+def _has_sandbox(one: _Container) -> bool:
+    """Whether the pod has its sandbox, and so its address: a container ran, or was to be made."""
+    run = one.run
+    return bool(run.number or run.missing or run.state is RunState.PULL_FAILED)
+
+
+def _counts_as_ready(run: Run, spec: Container, role: Role, pod: PodView, world: World, now: Instant) -> bool:
+    if role is Role.INIT:
+        return _is_done(run)
+    if role is Role.EPHEMERAL:
+        return False
+    return is_ready(run, spec, pod, world, now)
+
+
+def _is_done(run: Run) -> bool:
+    return run.state is RunState.EXITED and run.last is not None and run.last.exit_code == 0
+
+
+def _is_initialized(one: _Container) -> bool:
+    return _is_done(one.run) if one.role is Role.INIT else one.run.number > 0
+
+
+def _phase(containers: Sequence[_Container], pod: PodView) -> str:
+    """Pending, Running, Succeeded or Failed. Rule: the kubelet's `getPhase`."""
+    inits = [one for one in containers if one.role is not Role.MAIN]
+    if any(is_final(one.run, one.role, pod) and not _is_done(one.run) for one in inits):
+        return "Failed"
+    if not all(map(_is_initialized, inits)):
+        return "Pending"
+    mains = [one.run for one in containers if one.role is Role.MAIN]
+    if any(run.number == 0 for run in mains):
+        return "Pending"
+    if not all(is_final(run, Role.MAIN, pod) for run in mains):
+        return "Running"
+    return "Succeeded" if all(map(_is_done, mains)) else "Failed"
+
+
+# ── containers ───────────────────────────────────────────────────────────────
+
+
+def _container_status(one: _Container, pod: PodView, world: World, now: Instant) -> ContainerStatus:
+    run = one.run
+    return ContainerStatus(
+        name=run.name,
+        image=full_name(run.image) if run.image else one.spec.image,
+        image_id=run.image_id,
+        container_id=run.container_id or msgspec.UNSET,
+        ready=one.ready,
+        started=run.state is RunState.RUNNING,
+        restart_count=max(0, run.number - 1),
+        state=_state(one, pod, world, now),
+        last_state=_last_state(one, pod),
+        **_resources(one),
+    )
+
+
+def _resources(one: _Container) -> dict[str, Any]:
+    """What the container has; nothing when this kubelet does not report it."""
+    in_force = one.run.resources
+    if in_force is None or one.run.state is not RunState.RUNNING:
+        return {}
+    found: dict[str, Any] = {"resources": dict(in_force)}
+    if requests := in_force.get("requests"):
+        found["allocated_resources"] = dict(requests)
+    return found
+
+
+def _state(one: _Container, pod: PodView, world: World, now: Instant) -> ContainerState:
+    run = one.run
+    if run.state is RunState.RUNNING:
+        return ContainerState(running=Running(format_time(run.since)))
+    if run.state is RunState.EXITED:
+        if _backs_off(one, pod):
+            return ContainerState(waiting=Waiting("CrashLoopBackOff", _back_off_text(one, pod)))
+        return ContainerState(terminated=run.last)
+    if run.state is RunState.PULL_FAILED and run.failure is not None:
+        if run.failure.reason == "ErrImagePull" and now >= run.since + world.settings.pull_error_s:
+            text = f'Back-off pulling image "{run.tried}": ErrImagePull: {run.failure.message}'
+            return ContainerState(waiting=Waiting("ImagePullBackOff", text))
+        return ContainerState(waiting=Waiting(run.failure.reason, run.failure.message))
+    if run.missing:
+        return ContainerState(waiting=Waiting("CreateContainerConfigError", run.missing))
+    has_init = bool(pod.init_containers.items)
+    return ContainerState(waiting=Waiting("PodInitializing" if has_init else "ContainerCreating"))
+
+
+def _last_state(one: _Container, pod: PodView) -> ContainerState:
+    run = one.run
+    end = run.previous if run.state is RunState.EXITED and not _backs_off(one, pod) else run.last
+    return ContainerState(terminated=end) if end else NO_STATE
+
+
+def _backs_off(one: _Container, pod: PodView) -> bool:
+    return one.run.crashes > 1 and not is_final(one.run, one.role, pod)
+
+
+def _back_off_text(one: _Container, pod: PodView) -> str:
+    return f"back-off restarting failed container={one.run.name} pod={pod.name}_{pod.namespace}({pod.uid})"
+
+
+# ── conditions ───────────────────────────────────────────────────────────────
+
+
+def _conditions(
+    containers: Sequence[_Container], pod: PodView, phase: str, *, has_sandbox: bool
+) -> list[Condition]:
+    """The owned conditions. Rule: the kubelet's `Generate...Condition` functions."""
+    # Who set the node without a scheduler did not say so.
+    scheduled = [] if pod.status.condition("PodScheduled") else [Condition("PodScheduled", "True")]
+    return [
+        *scheduled,
+        Condition("PodReadyToStartContainers", "True" if has_sandbox and not _is_end(phase) else "False"),
+        _initialized(containers, phase),
+        _ready(containers, pod, phase),
+        _containers_ready(containers, phase),
+    ]
+
+
+def _resize_conditions(state: PodState) -> Iterable[Condition]:
+    """Rule: the kubelet's conditions of in-place resizes, since Kubernetes 1.33."""
+    if state.resize_refused is not None:
+        yield Condition("PodResizePending", "True", state.resize_refused.reason, state.resize_refused.message)
+    if state.resizing_since is not None:
+        yield Condition("PodResizeInProgress", "True")
+
+
+def _is_end(phase: str) -> bool:
+    return phase in ("Succeeded", "Failed")
+
+
+def _initialized(containers: Sequence[_Container], phase: str) -> Condition:
+    waiting = [one.run.name for one in containers if one.role is not Role.MAIN and not _is_initialized(one)]
+    if phase == "Succeeded":
+        return Condition("Initialized", "True", "PodCompleted")
+    if waiting:
+        text = f"containers with incomplete status: [{' '.join(waiting)}]"
+        return Condition("Initialized", "False", "ContainersNotInitialized", text)
+    return Condition("Initialized", "True")
+
+
+def _containers_ready(containers: Sequence[_Container], phase: str) -> Condition:
+    if phase == "Succeeded":
+        return Condition("ContainersReady", "False", "PodCompleted")
+    if phase == "Failed":
+        return Condition("ContainersReady", "False", "PodFailed")
+    unready = [one.run.name for one in containers if one.role is not Role.INIT and not one.ready]
+    if unready:
+        text = f"containers with unready status: [{' '.join(unready)}]"
+        return Condition("ContainersReady", "False", _CONTAINERS_NOT_READY, text)
+    return Condition("ContainersReady", "True")
+
+
+def _ready(containers: Sequence[_Container], pod: PodView, phase: str) -> Condition:
+    """Containers and readiness gates together."""
+    below = _containers_ready(containers, phase)
+    if below.status != "True":
+        return msgspec.structs.replace(below, type="Ready")
+    problems = []
+    for gate in pod.readiness_gates:
+        condition = pod.status.condition(gate)
+        if condition is None:
+            problems.append(f'corresponding condition of pod readiness gate "{gate}" does not exist.')
+        elif condition.status != "True":
+            problems.append(
+                f'the status of pod readiness gate "{gate}" is not "True", but {condition.status}'
+            )
+    if problems:
+        return Condition("Ready", "False", "ReadinessGatesNotReady", ", ".join(problems))
+    return Condition("Ready", "True")
+
+
+def _settled(condition: Condition, pod: PodView, now: Instant, generation: int | None) -> Condition:
+    """The condition with the time at which its status became what it is."""
+    known = pod.status.condition(condition.type)
+    keeps = known is not None and known.status == condition.status
+    return msgspec.structs.replace(
+        condition,
+        last_transition_time=known.last_transition_time if keeps and known else format_time(now),
+        observed_generation=generation if generation else known.observed_generation if known else None,
+    )
+
+
+def _condition_patch(condition: Condition, known: Condition | None) -> dict[str, Any]:
+    patch: dict[str, Any] = msgspec.to_builtins(condition)
+    # What a merge does not mention stays: a reason of the state before must be taken away by name.
+    if known is not None:
+        if condition.reason is None and known.reason is not None:
+            patch["reason"] = None
+        if condition.message is None and known.message is not None:
+            patch["message"] = None
+    return patch

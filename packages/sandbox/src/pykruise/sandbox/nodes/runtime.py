@@ -1,0 +1,123 @@
+"""What the agents of simulated nodes ask of their nodes' container runtime: what runs, what is there, stop this.
+
+agents ──▶ NodeRuntime ◀── what the kubelets know: pods, their states, nodes
+
+It owns nothing: a container that is stopped is a new state of its pod, from which the kubelet goes on.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.clock import Clock, Instant
+from pykruise.kube.ids import Key
+from pykruise.sandbox.nodes.faults import failed_probe
+from pykruise.sandbox.nodes.pod_life import is_ready
+from pykruise.sandbox.nodes.pod_state import PodState, Run, RunState, World, container_roles, with_stopped
+from pykruise.sandbox.nodes.status import NodeRecord
+from pykruise.sandbox.pod_view import Container, PodView
+
+__all__ = ["NodeRuntime", "ProbeOutcome"]
+
+_LEAST_GRACE_S = 2.0
+"""What a container that is stopped has at least. Rule: the node agent's."""
+
+
+class ProbeOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a probe finds."""
+
+    container_id: str
+    """Of the newest container of that name."""
+    is_running: bool
+    started_at: Instant
+    problem: str
+    """Empty: the probe succeeds."""
+
+
+class NodeRuntime:
+    """The runtimes of all nodes. `states` is shared with the kubelets; `wake` has one look at a pod again."""
+
+    def __init__(
+        self,
+        *,
+        pods: Cache[PodView],
+        states: dict[Key, PodState],
+        nodes: Mapping[str, NodeRecord],
+        world: Callable[[], World],
+        wake: Callable[[PodView], None],
+        clock: Clock,
+    ) -> None:
+        self._pods = pods
+        self._states = states
+        self._nodes = nodes
+        self._world = world
+        self._wake = wake
+        self._clock = clock
+
+    def images_of(self, name: str) -> set[str] | None:
+        """The images on a node, to which what is pulled is added; None: no such node, or it is without power."""
+        node = self._nodes.get(name)
+        return None if node is None or node.is_stopped else node.images
+
+    def runs_of(self, key: Key, uid: str) -> Mapping[str, Run] | None:
+        """The pod's containers that were started; None: it is on none of these nodes, or its node is without power."""
+        pod = self._pods.get(key)
+        node = self._nodes.get(pod.node_name) if pod is not None else None
+        state = self._states.get(key)
+        if node is None or node.is_stopped or state is None or state.uid != uid:
+            return None
+        return {run.name: run for run in state.runs if run.number}
+
+    def has_power(self, name: str) -> bool:
+        """Whether there is such a node, and it has power."""
+        node = self._nodes.get(name)
+        return node is not None and not node.is_stopped
+
+    def probe(self, key: Key, uid: str, container: str, probe: str) -> ProbeOutcome | None:
+        """Probe the container: that succeeds where it runs and is ready, unless a rule says that it fails. None: no
+        such container has been started."""
+        pod, state = self._pods.get(key), self._states.get(key)
+        if pod is None or state is None or state.uid != uid:
+            return None
+        for run, (spec, _) in zip(state.runs, container_roles(pod), strict=False):
+            if run.name == container and run.number:
+                return self._outcome(pod, run, spec, probe)
+        return None
+
+    def _outcome(self, pod: PodView, run: Run, container: Container, probe: str) -> ProbeOutcome:
+        now = self._clock()
+        is_running = run.state is RunState.RUNNING
+        problem = failed_probe(
+            self._world().rules,
+            pod,
+            probe,
+            container=run.name,
+            image=run.image,
+            run=run.number,
+            running_s=now - run.since,
+        )
+        if not is_running:
+            problem = f"Container({run.name}) is Non-running"
+        elif problem is None and not is_ready(run, container, pod, self._world(), now):
+            problem = "the container is not ready"
+        return ProbeOutcome(
+            container_id=run.container_id,
+            is_running=is_running,
+            started_at=run.since,
+            problem=problem or "",
+        )
+
+    async def stop_container(self, key: Key, name: str, grace_s: float) -> None:
+        """Stop a container after its hook, unless that has ended by itself meanwhile; its kubelet starts it again."""
+        pod = self._pods.get(key)
+        run = (self.runs_of(key, pod.uid) or {}).get(name) if pod is not None else None
+        if pod is None or run is None:
+            return
+        hook_s = max((one.pre_stop_s for one, _ in container_roles(pod) if one.name == name), default=0.0)
+        await asyncio.sleep(min(hook_s + self._world().settings.stop_s, max(grace_s, _LEAST_GRACE_S)))
+        still = (self.runs_of(key, pod.uid) or {}).get(name)
+        if still is not None and still.number == run.number:
+            self._states[key] = with_stopped(self._states[key], pod, name, self._clock())
+            self._wake(pod)

@@ -1,0 +1,299 @@
+"""Nodes: what a simulated one is, the Node and Lease its kubelet writes, and how the scheduler sees nodes.
+
+NodeSpec ──▶ node_document(), lease_document() ──▶ kubelet.py registers and renews them
+bytes of a Node ──▶ project_node() ──▶ NodeView ──▶ scheduling.py
+
+Pure, except `Addresses`, which remembers which pod addresses are taken.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from ipaddress import IPv4Address
+
+import msgspec
+
+from pykruise.kube.clock import Instant, format_micro_time, format_time
+from pykruise.kube.documents import Document
+from pykruise.kube.pod_rules.nodes import Taint
+from pykruise.sandbox.pod_view import amounts
+
+__all__ = [
+    "Addresses",
+    "NodeSpec",
+    "NodeView",
+    "Taint",
+    "heartbeat_patch",
+    "lease_document",
+    "node_document",
+    "node_specs",
+    "project_node",
+]
+
+LEASE_NAMESPACE = "kube-node-lease"
+LEASE_DURATION_S = 40
+
+
+class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A node to simulate. Quantities are as in a Node: cores, bytes with suffix."""
+
+    name: str
+    zone: str = "z1"
+    cpu: str = "32"
+    memory: str = "128Gi"
+    pods: int = 110
+    labels: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    address: str = "172.18.0.2"
+    version: str = "v1.32.0"
+
+
+def node_specs(
+    count: int,
+    *,
+    zones: Sequence[str] = ("z1", "z2", "z3"),
+    pods: int = 110,
+    cpu: str = "32",
+    memory: str = "128Gi",
+    prefix: str = "node-",
+) -> list[NodeSpec]:
+    """`count` equal nodes, `node-1` and on, taking turns in the zones."""
+    first = int(IPv4Address("172.18.0.2"))
+    return [
+        NodeSpec(
+            name=f"{prefix}{number + 1}",
+            zone=zones[number % len(zones)] if zones else "",
+            cpu=cpu,
+            memory=memory,
+            pods=pods,
+            address=str(IPv4Address(first + number)),
+        )
+        for number in range(count)
+    ]
+
+
+# ── documents ────────────────────────────────────────────────────────────────
+
+
+def node_document(spec: NodeSpec, *, now: Instant) -> Document:
+    """The Node that a kubelet registers, status included."""
+    labels = {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": spec.name,
+        "kubernetes.io/os": "linux",
+    }
+    if spec.zone:
+        labels["topology.kubernetes.io/zone"] = spec.zone
+    capacity = {"cpu": spec.cpu, "memory": spec.memory, "pods": str(spec.pods)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": spec.name, "labels": labels | dict(spec.labels)},
+        "spec": {"taints": msgspec.to_builtins(spec.taints)} if spec.taints else {},
+        "status": {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": _conditions(now),
+            "addresses": [
+                {"type": "InternalIP", "address": spec.address},
+                {"type": "Hostname", "address": spec.name},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": _node_info(spec),
+        },
+    }
+
+
+def heartbeat_patch(*, now: Instant, transition: bool = False) -> Document:
+    """Strategic merge patch of a Node's status: it is well. `transition`: and it was not before."""
+    conditions = _conditions(now)
+    if not transition:
+        for condition in conditions:
+            del condition["lastTransitionTime"]
+    return {"status": {"conditions": conditions}}
+
+
+def lease_document(node: str, *, uid: str, now: Instant) -> Document:
+    """The Lease by which a kubelet says that it lives; the Node owns it."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {
+            "name": node,
+            "namespace": LEASE_NAMESPACE,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}],
+        },
+        "spec": {
+            "holderIdentity": node,
+            "leaseDurationSeconds": LEASE_DURATION_S,
+            "renewTime": format_micro_time(now),
+        },
+    }
+
+
+_HEALTHY = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+def _conditions(now: Instant) -> list[dict[str, str]]:
+    at = format_time(now)
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "lastHeartbeatTime": at,
+            "lastTransitionTime": at,
+            "reason": reason,
+            "message": message,
+        }
+        for kind, status, reason, message in _HEALTHY
+    ]
+
+
+def _node_info(spec: NodeSpec) -> Document:
+    identity = sha256(spec.name.encode()).hexdigest()
+    return {
+        "architecture": "amd64",
+        "operatingSystem": "linux",
+        "bootID": _uuid(identity[:32]),
+        "machineID": identity[:32],
+        "systemUUID": _uuid(identity[32:]),
+        "containerRuntimeVersion": "paper://1.0.0",
+        "kernelVersion": "6.1.0",
+        "kubeletVersion": spec.version,
+        "kubeProxyVersion": "",
+        "osImage": "pykruise sandbox (simulated)",
+    }
+
+
+def _uuid(digits: str) -> str:
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))
+
+
+# ── views ────────────────────────────────────────────────────────────────────
+
+
+class NodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What scheduling depends on. `namespace` is always empty."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: int = 0
+    is_deleting: bool = False
+    labels: Mapping[str, str] = {}
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    allocatable: Mapping[str, int] = {}
+    """By resource name: cpu in thousandths, all else in whole units (bytes, pods)."""
+    ready: str = ""
+    """Status of its condition Ready: `True`, `False`, `Unknown`, or empty."""
+
+    @property
+    def zone(self) -> str:
+        """Its zone; empty when it is in none."""
+        return self.labels.get("topology.kubernetes.io/zone", "")
+
+    @property
+    def max_pods(self) -> int:
+        """How many pods it takes."""
+        return self.allocatable.get("pods", 0)
+
+    def looks_like(self, other: "NodeView") -> bool:
+        """Whether nothing changed that scheduling depends on (heartbeats change nothing)."""
+        return (
+            self.uid == other.uid
+            and self.labels == other.labels
+            and self.unschedulable == other.unschedulable
+            and self.taints == other.taints
+            and self.allocatable == other.allocatable
+        )
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = "0"
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    unschedulable: bool | None = None
+    taints: tuple[Taint, ...] | None = None
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True):
+    allocatable: dict[str, str | int | float] | None = None
+    conditions: tuple[_Condition, ...] | None = None
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+
+_decode = msgspec.json.Decoder(_Node).decode
+
+
+def project_node(raw: bytes | msgspec.Raw) -> NodeView:
+    """The view of one Node. Raises msgspec.DecodeError."""
+    node = _decode(raw)
+    return NodeView(
+        name=node.metadata.name,
+        uid=node.metadata.uid,
+        resource_version=int(node.metadata.resource_version),
+        is_deleting=node.metadata.deletion_timestamp is not None,
+        labels=node.metadata.labels or {},
+        unschedulable=bool(node.spec.unschedulable),
+        taints=node.spec.taints or (),
+        allocatable=amounts(node.status.allocatable or {}),
+        ready=next((one.status for one in node.status.conditions or () if one.type == "Ready"), ""),
+    )
+
+
+# ── addresses ────────────────────────────────────────────────────────────────
+
+
+class Addresses:
+    """Pod addresses out of 10.0.0.0/8, each for one pod at a time; a released one is reused late."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._last = int(IPv4Address("10.0.0.255"))
+
+    def take(self) -> str:
+        """An address that no pod has."""
+        while True:
+            self._last += 1
+            if self._last > _LAST_ADDRESS:
+                self._last = _FIRST_ADDRESS
+            if self._last & 0xFF in (0, 255):
+                continue
+            address = str(IPv4Address(self._last))
+            if address not in self._taken:
+                self._taken.add(address)
+                return address
+
+    def reserve(self, address: str) -> None:
+        """It is in use already (found in a pod's status)."""
+        self._taken.add(address)
+
+    def release(self, address: str) -> None:
+        """Its pod is gone."""
+        self._taken.discard(address)
+
+
+_FIRST_ADDRESS = int(IPv4Address("10.0.1.1"))
+_LAST_ADDRESS = int(IPv4Address("10.255.255.254"))

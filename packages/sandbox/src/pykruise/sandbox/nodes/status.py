@@ -1,0 +1,137 @@
+"""What the kubelet of a simulated node writes about the node itself: its Node object, its Lease, its heartbeat.
+
+NodeRecord ──▶ NodeStatusWriter.sync(): register, renew the Lease, heartbeat ──▶ when to look again
+
+Rules: the kubelet's. The Lease comes before the heartbeat: a node that is well with an old Lease is taken for dead.
+"""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from pykruise.kube.client.client import Client
+from pykruise.kube.clock import Instant
+from pykruise.kube.documents import Document, decode, get_path
+from pykruise.kube.errors import AlreadyExistsError, NotFoundError
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import LEASES, NODES
+from pykruise.sandbox.nodes.specs import (
+    LEASE_DURATION_S,
+    LEASE_NAMESPACE,
+    NodeSpec,
+    heartbeat_patch,
+    lease_document,
+    node_document,
+)
+
+__all__ = ["NodeRecord", "NodeStatusWriter"]
+
+
+class NodeRecord(msgspec.Struct):
+    """What its kubelet knows of a node."""
+
+    spec: NodeSpec
+    is_stopped: bool = False
+    uid: str = ""
+    """Of the Node object; empty until it is registered."""
+    beat_at: Instant = 0.0
+    """When its status was last written; 0: its status is to be written again."""
+    renewed_at: Instant = 0.0
+    has_lease: bool = False
+    images: set[str] = msgspec.field(default_factory=set)
+    """Full names of the images that are there, by tag and by digest."""
+
+
+class NodeStatusWriter:
+    """Registers nodes and shows that they live.
+
+    `found`: Node objects that are there already, as listed; they are taken over without a request.
+    `lease_s`, `heartbeat_s`: how often each is written; without a Lease where `lease_s` is None.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        found: Iterable[Document],
+        lease_s: float | None,
+        heartbeat_s: float,
+        on_registered: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._found = {node["metadata"]["name"]: node for node in found}
+        self._lease_s = lease_s
+        self._heartbeat_s = heartbeat_s
+        self._on_registered = on_registered
+
+    async def sync(self, node: NodeRecord, now: Instant) -> float | None:
+        """Register a node, then show now and then that it lives. In how many seconds again; None: it is stopped."""
+        if node.is_stopped:
+            return None
+        if node.has_lease and now - node.renewed_at > LEASE_DURATION_S:
+            node.beat_at = 0.0  # others have taken it for dead meanwhile (this program was held up)
+        try:
+            if not node.uid:
+                await self._register(node, now)
+            if self._lease_s is not None:
+                await self._renew(node, now)
+            if now - node.beat_at >= self._heartbeat_s:
+                await self._patch_status(node, heartbeat_patch(now=now, transition=node.beat_at == 0.0))
+                node.beat_at = now
+        except NotFoundError:
+            # The Node was deleted. As a real kubelet would, it stays away until it is started again.
+            node.uid = ""
+            node.is_stopped = True
+            return None
+        return self._heartbeat_s if self._lease_s is None else min(self._lease_s, self._heartbeat_s)
+
+    async def _register(self, node: NodeRecord, now: Instant) -> None:
+        document = node_document(node.spec, now=now)
+        stored = self._found.pop(node.spec.name, None)
+        if stored is None:
+            try:
+                stored = decode(await self._client.create(NODES, "", document))
+            except AlreadyExistsError:
+                stored = decode(await self._client.get(NODES, "", node.spec.name))
+        node.uid = stored["metadata"]["uid"]
+        # The status of an older registration, or one that a server took off the new object.
+        if get_path(stored, "status", "nodeInfo", "kubeletVersion") != node.spec.version or not _is_well(
+            stored
+        ):
+            await self._patch_status(node, {"status": document["status"]})
+        node.beat_at = now
+        self._on_registered()
+
+    async def _patch_status(self, node: NodeRecord, patch: Document) -> None:
+        await self._client.patch(
+            NODES, "", node.spec.name, patch, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
+
+    async def _renew(self, node: NodeRecord, now: Instant) -> None:
+        node.renewed_at = now
+        lease = lease_document(node.spec.name, uid=node.uid, now=now)
+        if node.has_lease:
+            try:
+                renewal = {"spec": lease["spec"]}
+                await self._client.patch(
+                    LEASES, LEASE_NAMESPACE, node.spec.name, renewal, patch_type=PatchType.MERGE
+                )
+                return
+            except NotFoundError:
+                node.has_lease = False
+        try:
+            await self._client.create(LEASES, LEASE_NAMESPACE, lease)
+        except AlreadyExistsError:
+            patch = {
+                "metadata": {"ownerReferences": lease["metadata"]["ownerReferences"]},
+                "spec": lease["spec"],
+            }
+            await self._client.patch(
+                LEASES, LEASE_NAMESPACE, node.spec.name, patch, patch_type=PatchType.MERGE
+            )
+        node.has_lease = True
+
+
+def _is_well(node: Document) -> bool:
+    conditions = get_path(node, "status", "conditions", default=[])
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)

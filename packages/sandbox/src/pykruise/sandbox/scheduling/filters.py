@@ -1,0 +1,437 @@
+"""Which node a pod goes to: the filters that rule nodes out, the choice among the rest.
+
+Ledger (ledger.py) ──▶ choose(pod, ledger, rng) ──▶ Chosen(node) | NoPlace(message)
+
+No I/O and no clock; the only chance is the `rng` that decides between equals. The ledger is kept up to date
+pod by pod, so a decision costs one look at each node (about 2 µs a node), however many pods there are.
+
+A filter is a function from (pod, ledger) to a check of one node, or None when the pod does not care; FILTERS
+lists them in the order of the real scheduler. What a pod's volumes say comes as a check from outside
+(controllers/volume_choice.py); who makes room for a pod that finds none is decided in preemption.py.
+"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE, Taint, matches_term, tolerates
+from pykruise.sandbox.nodes.ledger import (
+    Group,
+    Ledger,
+    NodeLoad,
+    affinity_of,
+    group_of,
+    host_ports,
+    selector_of,
+    terms_of,
+)
+from pykruise.sandbox.nodes.specs import NodeView
+from pykruise.sandbox.pod_view import HostPort, PodView
+
+__all__ = [
+    "FILTERS",
+    "Check",
+    "Chosen",
+    "Filter",
+    "NoPlace",
+    "checks_for",
+    "choose",
+    "explain",
+    "matches_node",
+    "problems_at",
+    "tolerates",
+]
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The pod goes there."""
+
+    node: str
+
+
+class NoPlace(msgspec.Struct, frozen=True):
+    """No node takes the pod."""
+
+    message: str
+    """What the real scheduler writes into the condition, but for what it says of preemption."""
+    hopeful: tuple[str, ...] = ()
+    """Nodes that could take it if other pods made room."""
+
+
+Check = Callable[[NodeLoad, NodeView], Sequence[str]]
+"""Why this node will not do; nothing when it will."""
+
+Filter = Callable[[PodView, "Ledger"], Check | None]
+
+
+# ── the choice ───────────────────────────────────────────────────────────────
+
+
+def choose(
+    pod: PodView,
+    ledger: Ledger,
+    *,
+    rng: random.Random,
+    volumes: Callable[[NodeView], Sequence[str]] | None = None,
+    nominated: str = "",
+) -> Chosen | NoPlace:
+    """The node for a pod: of those that pass the filters, the one it prefers, then the emptiest of its kind.
+
+    Pods of one owner are spread evenly over nodes, then over zones; equals are decided by `rng`. `volumes`: why the
+    pod's volumes rule a node out. `nominated`: the node where others made room for it, taken when it passes.
+    """
+    candidates = ledger.candidates()
+    if not candidates:
+        return NoPlace("no nodes available to schedule pods")
+    checks = checks_for(pod, ledger, volumes=volumes)
+    if nominated:
+        load = ledger.nodes.get(nominated)
+        if load is not None and load.view is not None and not problems_at(load, load.view, checks):
+            return Chosen(nominated)
+    reasons: Counter[str] = Counter()
+    fitting, hopeful = [], []
+    for load, view in candidates:
+        problems = problems_at(load, view, checks)
+        if not problems:
+            fitting.append((load, view))
+            continue
+        reasons.update(problems)
+        if not any(map(is_for_good, problems)):
+            hopeful.append(view.name)
+    if not fitting:
+        return NoPlace(explain(len(candidates), reasons), tuple(hopeful))
+    return Chosen(_best(pod, ledger, fitting, rng))
+
+
+def checks_for(
+    pod: PodView, ledger: Ledger, *, volumes: Callable[[NodeView], Sequence[str]] | None = None
+) -> list[Check]:
+    """What a node must pass for the pod, with the ledger as it is now."""
+    checks = []
+    for find in FILTERS:
+        if find is _topology_spread and volumes is not None:
+            checks.append(_of_volumes(volumes))
+        check = find(pod, ledger)
+        if check is not None:
+            checks.append(check)
+    return checks
+
+
+def _of_volumes(volumes: Callable[[NodeView], Sequence[str]]) -> Check:
+    return lambda load, view: volumes(view)
+
+
+def problems_at(load: NodeLoad, view: NodeView, checks: Sequence[Check]) -> Sequence[str]:
+    """Why the node will not do, by the first check that it fails; nothing when it will."""
+    for check in checks:
+        if problems := check(load, view):
+            return problems
+    return ()
+
+
+def is_for_good(problem: str) -> bool:
+    """Whether it stays, whatever other pods leave. Rule: the scheduler's status UnschedulableAndUnresolvable."""
+    return not problem.startswith(_BY_OTHERS) or problem.endswith("(missing required label)")
+
+
+_BY_OTHERS: Final = (
+    "Insufficient ",
+    "Too many pods",
+    "node(s) didn't have free ports",
+    "node(s) didn't match pod topology spread constraints",
+    "node(s) didn't match pod anti-affinity rules",
+    "node(s) didn't satisfy existing pods anti-affinity rules",
+)
+"""How the problems begin that other pods make."""
+
+
+def explain(nodes: int, reasons: Mapping[str, int]) -> str:
+    """How many nodes have which problem, as the real scheduler words it."""
+    listed = sorted(f"{count} {reason}" for reason, count in reasons.items())
+    return f"0/{nodes} nodes are available: {', '.join(listed)}."
+
+
+Rank = tuple[float, float, float, float]
+"""Lower is better: dislike, pods of the same owner on the node and in its zone, how full the node is."""
+
+
+def _best(
+    pod: PodView, ledger: Ledger, fitting: Sequence[tuple[NodeLoad, NodeView]], rng: random.Random
+) -> str:
+    preference = _preferences(pod, fitting)
+    owner = pod.owner_uid
+    best: list[str] = []
+    best_rank: Rank = (math.inf, 0, 0, 0)
+    for load, view in fitting:
+        rank: Rank = (
+            -preference(view) if preference is not None else 0,
+            load.owners.get(owner, 0) if owner else 0,
+            ledger.in_zone(owner, view.zone) if owner else 0,
+            load.pods / max(1, view.max_pods),
+        )
+        if rank < best_rank:
+            best, best_rank = [view.name], rank
+        elif rank == best_rank:
+            best.append(view.name)
+    return best[0] if len(best) == 1 else rng.choice(best)
+
+
+def _preferences(
+    pod: PodView, fitting: Sequence[tuple[NodeLoad, NodeView]]
+) -> Callable[[NodeView], float] | None:
+    """How much the pod would like a node: preferred node affinity, less the taints it would rather avoid."""
+    preferred = affinity_of(pod, "nodeAffinity").get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    has_soft_taints = any(taint.effect == "PreferNoSchedule" for _, view in fitting for taint in view.taints)
+    if not preferred and not has_soft_taints:
+        return None
+    tolerations = _tolerations(pod)
+
+    def preference(view: NodeView) -> float:
+        liked = sum(
+            term.get("weight", 0)
+            for term in preferred
+            if matches_term(term.get("preference") or {}, labels=view.labels, name=view.name)
+        )
+        avoided = sum(
+            taint.effect == "PreferNoSchedule" and not tolerates(tolerations, taint) for taint in view.taints
+        )
+        return float(liked - 100 * avoided)
+
+    return preference
+
+
+# ── filters ──────────────────────────────────────────────────────────────────
+
+
+def _unschedulable(pod: PodView, ledger: Ledger) -> Check | None:
+    cordon = Taint("node.kubernetes.io/unschedulable", NO_SCHEDULE)
+    if tolerates(_tolerations(pod), cordon):
+        return None
+    return lambda load, view: ("node(s) were unschedulable",) if view.unschedulable else ()
+
+
+def _taints(pod: PodView, ledger: Ledger) -> Check | None:
+    if not any(view.taints for _, view in ledger.candidates()):
+        return None
+    tolerations = _tolerations(pod)
+
+    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+        for taint in view.taints:
+            if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(tolerations, taint):
+                return (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
+        return ()
+
+    return check
+
+
+def _node_affinity(pod: PodView, ledger: Ledger) -> Check | None:
+    if pod.placement is None:
+        return None
+    matches = _node_matcher(pod)
+    if matches is None:
+        return None
+    return lambda load, view: () if matches(view) else ("node(s) didn't match Pod's node affinity/selector",)
+
+
+def _ports(pod: PodView, ledger: Ledger) -> Check | None:
+    wanted = host_ports(pod)
+    if not wanted:
+        return None
+    return lambda load, view: (
+        ("node(s) didn't have free ports for the requested pod ports",)
+        if any(_clash(port, taken) for port in wanted for taken in load.ports)
+        else ()
+    )
+
+
+def _resources(pod: PodView, ledger: Ledger) -> Check | None:
+    wanted = [(name, amount) for name, amount in pod.requests().items() if amount]
+
+    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+        problems = []
+        if load.pods >= view.max_pods:
+            problems.append("Too many pods")
+        for name, amount in wanted:
+            if load.used.get(name, 0) + amount > view.allocatable.get(name, 0):
+                problems.append(f"Insufficient {name}")
+        return problems
+
+    return check
+
+
+def _topology_spread(pod: PodView, ledger: Ledger) -> Check | None:
+    if pod.placement is None or not pod.placement.topology_spread_constraints:
+        return None
+    hard = [
+        _SpreadRule(constraint, pod, ledger)
+        for constraint in pod.placement.topology_spread_constraints
+        if constraint.get("whenUnsatisfiable") == "DoNotSchedule"
+    ]
+    if not hard:
+        return None
+
+    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+        for rule in hard:
+            if problem := rule.problem(view):
+                return (problem,)
+        return ()
+
+    return check
+
+
+def _pod_affinity(pod: PodView, ledger: Ledger) -> Check | None:
+    wanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAffinity")]
+    unwanted = [_Domains(term, pod, ledger) for term in terms_of(pod, "podAntiAffinity")]
+    averse = [
+        (aversion.topology_key, _domains(counts, aversion.topology_key, ledger))
+        for aversion, counts in ledger.aversions.items()
+        if aversion.group.has(pod)
+    ]
+    if not (wanted or unwanted or averse):
+        return None
+    # The first of a group of pods that want to be together finds none, and may begin anywhere.
+    is_first = all(not domains.values and domains.group.has(pod) for domains in wanted)
+
+    def check(load: NodeLoad, view: NodeView) -> Sequence[str]:
+        if any(domains.topology_key not in view.labels for domains in wanted) or (
+            not is_first and not all(domains.has(view) for domains in wanted)
+        ):
+            return ("node(s) didn't match pod affinity rules",)
+        if any(domains.has(view) for domains in unwanted):
+            return ("node(s) didn't match pod anti-affinity rules",)
+        if any(view.labels.get(key) in values for key, values in averse if key in view.labels):
+            return ("node(s) didn't satisfy existing pods anti-affinity rules",)
+        return ()
+
+    return check
+
+
+FILTERS: Final[tuple[Filter, ...]] = (
+    _unschedulable,
+    _taints,
+    _node_affinity,
+    _ports,
+    _resources,
+    _topology_spread,
+    _pod_affinity,
+)
+"""In order: the first that rules a node out gives the reason."""
+
+
+# ── taints, ports ────────────────────────────────────────────────────────────
+
+
+def _tolerations(pod: PodView) -> Sequence[Mapping[str, Any]]:
+    return pod.tolerations
+
+
+def _clash(one: HostPort, other: HostPort) -> bool:
+    everywhere = ("", "0.0.0.0")
+    return (
+        one.host_port == other.host_port
+        and one.protocol == other.protocol
+        and (one.host_ip == other.host_ip or one.host_ip in everywhere or other.host_ip in everywhere)
+    )
+
+
+# ── node affinity ────────────────────────────────────────────────────────────
+
+
+def _node_matcher(pod: PodView) -> Callable[[NodeView], bool] | None:
+    """Whether a node is one the pod asks for; None when it asks for nothing."""
+    selector = (pod.placement.node_selector if pod.placement else None) or {}
+    required = affinity_of(pod, "nodeAffinity").get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not selector and required is None:
+        return None
+    return lambda view: _asks_for(view, selector, required)
+
+
+def matches_node(spec: Mapping[str, Any], view: NodeView) -> bool:
+    """Whether a pod with this spec asks for such a node: by name, selector or required node affinity."""
+    if spec.get("nodeName") and spec["nodeName"] != view.name:
+        return False
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity")) or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return _asks_for(view, spec.get("nodeSelector") or {}, required)
+
+
+def _asks_for(view: NodeView, selector: Mapping[str, str], required: Mapping[str, Any] | None) -> bool:
+    if any(view.labels.get(key) != value for key, value in selector.items()):
+        return False
+    terms = (required or {}).get("nodeSelectorTerms") or ()
+    return required is None or any(matches_term(term, labels=view.labels, name=view.name) for term in terms)
+
+
+# ── terms over other pods ────────────────────────────────────────────────────
+
+
+def _domains(counts: Mapping[str, int], topology_key: str, ledger: Ledger) -> dict[str, int]:
+    """Pods by topology value, from pods by node."""
+    found: dict[str, int] = {}
+    for node, count in counts.items():
+        load = ledger.nodes.get(node)
+        value = load.view.labels.get(topology_key) if load is not None and load.view is not None else None
+        if value is not None:
+            found[value] = found.get(value, 0) + count
+    return found
+
+
+class _Domains:
+    """Where the pods are that one affinity term selects."""
+
+    __slots__ = ("group", "topology_key", "values")
+
+    def __init__(self, term: Mapping[str, Any], pod: PodView, ledger: Ledger) -> None:
+        self.group = group_of(term, pod)
+        self.topology_key = term.get("topologyKey", "")
+        self.values = _domains(ledger.members(self.group), self.topology_key, ledger)
+
+    def has(self, view: NodeView) -> bool:
+        """Whether one of them shares this node's domain."""
+        return view.labels.get(self.topology_key) in self.values
+
+
+class _SpreadRule:
+    """One topology spread constraint with whenUnsatisfiable DoNotSchedule.
+
+    Rule: skew = pods in the node's domain + this pod - the fewest in any domain that the pod may use.
+    """
+
+    __slots__ = ("counts", "fewest", "is_one_of_them", "max_skew", "topology_key")
+
+    def __init__(self, constraint: Mapping[str, Any], pod: PodView, ledger: Ledger) -> None:
+        self.topology_key = constraint.get("topologyKey", "")
+        self.max_skew = constraint.get("maxSkew", 1)
+        group = Group((pod.namespace,), selector_of(constraint, pod), counts_terminating=False)
+        self.is_one_of_them = group.has(pod)
+        eligible = _eligible(constraint, pod, ledger)
+        self.counts = dict.fromkeys(
+            (view.labels[self.topology_key] for view in eligible if self.topology_key in view.labels), 0
+        )
+        names = {view.name for view in eligible}
+        members = {node: count for node, count in ledger.members(group).items() if node in names}
+        self.counts |= _domains(members, self.topology_key, ledger)
+        few_domains = len(self.counts) < (constraint.get("minDomains") or 1)
+        self.fewest = 0 if few_domains else min(self.counts.values(), default=0)
+
+    def problem(self, view: NodeView) -> str:
+        """Why the node will not do, or empty."""
+        value = view.labels.get(self.topology_key)
+        if value is None:
+            return "node(s) didn't match pod topology spread constraints (missing required label)"
+        skew = self.counts.get(value, 0) + self.is_one_of_them - self.fewest
+        return "node(s) didn't match pod topology spread constraints" if skew > self.max_skew else ""
+
+
+def _eligible(constraint: Mapping[str, Any], pod: PodView, ledger: Ledger) -> list[NodeView]:
+    """Nodes whose domains count: by default those of the pod's node affinity, whatever their taints."""
+    views = [view for _, view in ledger.candidates()]
+    if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and (matches := _node_matcher(pod)):
+        views = [view for view in views if matches(view)]
+    if constraint.get("nodeTaintsPolicy", "Ignore") == "Honor" and (check := _taints(pod, ledger)):
+        views = [view for view in views if not check(ledger.nodes[view.name], view)]
+    return views

@@ -1,0 +1,221 @@
+"""Who makes room for a pod that finds no place: pods of lower priority, on the node where it hurts least.
+
+pod, ledger, budgets, hopeful nodes ──▶ make_room() ──▶ Room(node, victims) | NoRoom(why)
+
+No I/O and no clock. The ledger is tried out and left as it was. Rules: Kubernetes' default preemption. On
+each node first all pods of lower priority go, then as many as possible come back, those of exhausted disruption
+budgets first, the more important before the less. Of the nodes, the one is taken where the fewest budgets are
+violated, then where the most important victim is least important, then where the sum of priorities is least,
+then the fewest pods go, then where the victims began last.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.documents import Document
+from pykruise.kube.ids import Key
+from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
+from pykruise.sandbox.nodes.ledger import Ledger, NodeLoad
+from pykruise.sandbox.nodes.specs import NodeView
+from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.scheduling.filters import Check, checks_for, explain, problems_at
+
+__all__ = ["HELPLESS", "NEVER", "NO_VICTIMS", "Budget", "NoRoom", "Room", "make_room"]
+
+NEVER: Final = "not eligible due to preemptionPolicy=Never."
+TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
+HELPLESS: Final = "Preemption is not helpful for scheduling"
+NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+
+_MOST_NODES: Final = 100  # that are looked at
+_SHIFT: Final = 2**31  # makes priorities positive, so that more victims always weigh more
+
+
+class Room(msgspec.Struct, frozen=True):
+    """These pods go, and the pod is nominated for the node. Without victims there is room already."""
+
+    node: str
+    victims: tuple[PodView, ...]
+
+
+class NoRoom(msgspec.Struct, frozen=True):
+    """No node can make room; `message` ends what the pod's condition says."""
+
+    message: str
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """A PodDisruptionBudget."""
+
+    namespace: str
+    selector: Selector
+    allowed: int
+    """Disruptions that it still allows."""
+    disrupted: frozenset[str] = frozenset()
+    """Pods that it has counted already."""
+
+    @classmethod
+    def of(cls, doc: Document) -> "Budget":
+        """The budget as it is stored; one whose selector cannot be read protects no pod."""
+        status = doc.get("status") or {}
+        try:
+            selector = selector_from((doc.get("spec") or {}).get("selector"))
+        except SelectorError:
+            selector = NOTHING
+        return cls(
+            doc["metadata"]["namespace"],
+            selector,
+            int(status.get("disruptionsAllowed") or 0),
+            frozenset(status.get("disruptedPods") or ()),
+        )
+
+
+class _Victims(msgspec.Struct, frozen=True):
+    node: str
+    pods: tuple[PodView, ...]
+    """The most important first."""
+    violations: int
+
+
+def make_room(
+    pod: PodView,
+    ledger: Ledger,
+    *,
+    hopeful: Sequence[str],
+    budgets: Sequence[Budget] = (),
+    volumes: Callable[[NodeView], Sequence[str]] | None = None,
+) -> Room | NoRoom:
+    """Where pods of lower priority make room, and which. `hopeful`: nodes that fail by other pods only."""
+    nodes = len(ledger.candidates())
+    if not pod.preempts:
+        return NoRoom(NEVER)
+    lower = _lower_by_node(pod, ledger)
+    if _waits_for_victims(pod, lower):
+        return NoRoom(TERMINATING)
+    reasons: Counter[str] = Counter({HELPLESS: nodes - len(hopeful)})
+    found: list[_Victims] = []
+    for name in hopeful:
+        answer = _on_node(pod, ledger, name, lower.get(name, ()), budgets, volumes)
+        if isinstance(answer, _Victims):
+            found.append(answer)
+            if len(found) >= _MOST_NODES:
+                break
+        else:
+            reasons.update(answer)
+    if not found:
+        return NoRoom(explain(nodes, {reason: count for reason, count in reasons.items() if count}))
+    best = min(found, key=_harm)
+    return Room(best.node, best.pods)
+
+
+def _lower_by_node(pod: PodView, ledger: Ledger) -> dict[str, list[PodView]]:
+    if min(ledger.priorities, default=pod.priority) >= pod.priority:
+        return {}
+    found: dict[str, list[PodView]] = {}
+    for node, other in ledger.placed():
+        if other.priority < pod.priority:
+            found.setdefault(node, []).append(other)
+    return found
+
+
+def _waits_for_victims(pod: PodView, lower: dict[str, list[PodView]]) -> bool:
+    """Whether those who make room for it are still going."""
+    return any(
+        other.is_deleting and _was_preempted(other) for other in lower.get(pod.status.nominated_node_name, ())
+    )
+
+
+def _was_preempted(pod: PodView) -> bool:
+    condition = pod.status.condition("DisruptionTarget")
+    return (
+        condition is not None and condition.status == "True" and condition.reason == "PreemptionByScheduler"
+    )
+
+
+def _on_node(
+    pod: PodView,
+    ledger: Ledger,
+    name: str,
+    lower: Sequence[PodView],
+    budgets: Sequence[Budget],
+    volumes: Callable[[NodeView], Sequence[str]] | None,
+) -> _Victims | Sequence[str]:
+    """The least that must go from the node; why not even all would do."""
+    if not lower:
+        return (NO_VICTIMS,)
+    away: dict[Key, PodView] = {}
+
+    def problems() -> Sequence[str]:
+        # A node that is empty of pods stays in the ledger, for it exists.
+        load: NodeLoad = ledger.nodes[name]
+        assert load.view is not None
+        checks: list[Check] = checks_for(pod, ledger, volumes=volumes)
+        return problems_at(load, load.view, checks)
+
+    try:
+        for other in lower:
+            away[other.key] = other
+            ledger.unplace(other.key)
+        if why := problems():
+            return why
+        by_importance = sorted(lower, key=_importance)
+        violating = _violating(by_importance, budgets)
+        kept_first = [other for other in by_importance if other.key in violating]
+        kept_next = [other for other in by_importance if other.key not in violating]
+        for other in (*kept_first, *kept_next):
+            ledger.place(away.pop(other.key), name)
+            if problems():
+                ledger.unplace(other.key)
+                away[other.key] = other
+        gone = tuple(other for other in by_importance if other.key in away)
+        return _Victims(name, gone, sum(other.key in violating for other in gone))
+    finally:
+        for other in away.values():
+            ledger.place(other, name)
+
+
+def _importance(pod: PodView) -> tuple[Any, ...]:
+    """The more important first: by priority, then who began earlier."""
+    return (-pod.priority, pod.status.start_time or pod.created_at or "9", pod.key)
+
+
+def _violating(pods: Sequence[PodView], budgets: Sequence[Budget]) -> set[Key]:
+    """Those whose end one of their budgets does not allow, counted in this order."""
+    left = [budget.allowed for budget in budgets]
+    found = set()
+    for pod in pods:
+        for number, budget in enumerate(budgets):
+            if (
+                budget.namespace == pod.namespace
+                and pod.labels
+                and budget.selector.matches(pod.labels)
+                and pod.name not in budget.disrupted
+            ):
+                left[number] -= 1
+                if left[number] < 0:
+                    found.add(pod.key)
+    return found
+
+
+def _harm(one: _Victims) -> tuple[Any, ...]:
+    highest = one.pods[0].priority if one.pods else -_SHIFT
+    began = min((pod.status.start_time or "" for pod in one.pods if pod.priority == highest), default="")
+    return (
+        one.violations,
+        highest,
+        sum(pod.priority + _SHIFT for pod in one.pods),
+        len(one.pods),
+        _Latest(began),
+    )
+
+
+class _Latest(str):
+    """Orders later times before earlier ones."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        return str.__gt__(self, other)

@@ -1,0 +1,526 @@
+"""The scheduler: gives pods their nodes, in the order in which they come.
+
+pods, nodes (caches) ──▶ Ledger;  pending pod ──▶ queue ──▶ choose() ──▶ POST pods/<name>/binding
+                                                                └──▶ condition PodScheduled=False, event
+
+A choice counts in the ledger before it is written, so the next pod sees it; when the write fails it is taken
+back. Pods without a place are tried again when a node or a pod changes that could make room, or a claim that they
+wait for. A pod whose claims wait for their first pod is bound when its claims are; meanwhile its place is kept.
+Where pods of lower priority can make room they are deleted, and the pod is nominated for their node.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import msgspec
+
+from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.writer import Writer
+from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import EventRecorder
+from pykruise.kube.clock import Clock, Instant, format_time
+from pykruise.kube.control.controller import Controller, unmeasured
+from pykruise.kube.control.queue import WorkQueue
+from pykruise.kube.errors import ConflictError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.patches.types import PatchType
+from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from pykruise.runtime.objects import DocumentView
+from pykruise.sandbox.controllers.volume_choice import (
+    SELECTED_NODE,
+    Hopeless,
+    PodVolumes,
+    World,
+    is_bound,
+    reference_to,
+    volumes_of,
+)
+from pykruise.sandbox.nodes.ledger import Ledger
+from pykruise.sandbox.nodes.specs import NodeView, project_node
+from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.running import happens_before, run_beside
+from pykruise.sandbox.scheduling.filters import Chosen, NoPlace, choose, explain
+from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRoom, Room, make_room
+
+__all__ = ["Scheduler", "SchedulerStats", "Surroundings"]
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+_RETRY_S = 300.0  # without any change that could help: as often as the real one
+_WAKE_S = 0.1  # changes that come together wake the waiting pods once ...
+_WAKE_PER_POD_S = 0.001  # ... and the longer the queue of them, the later
+_BIND_VOLUMES_S: Final = 600.0  # how long a pod keeps its place while its volumes are bound
+
+_NodeCheck = Callable[[NodeView], Sequence[str]]
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """Mirrors, run by others, of what decides about pods besides pods and nodes."""
+
+    claims: Cache[DocumentView]
+    volumes: Cache[DocumentView]
+    classes: Cache[DocumentView]
+    budgets: Cache[DocumentView] | None = None
+    """None: no controller keeps disruption budgets."""
+
+
+class _Binding(msgspec.Struct, frozen=True):
+    """A pod that has its place and waits for its volumes."""
+
+    pod: PodView
+    node: str
+    until: Instant
+
+
+class SchedulerStats(msgspec.Struct, frozen=True, kw_only=True):
+    """How the scheduler is."""
+
+    nodes: int
+    waiting: int
+    """Pods for which there was no place at the last try."""
+    assumed: int
+    """Pods whose binding the watch has not shown yet."""
+    bound: int
+    failed: int
+    """Tries that found no place."""
+
+
+class Scheduler:
+    """Binds the pods whose `schedulerName` is `name`.
+
+    `pods`, `nodes`: caches that run elsewhere; without them ones of its own are run. Component: `run()`
+    until `stop()`. With `tells_success` every binding is an event too, as in a real cluster.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        pods: Cache[PodView] | None = None,
+        nodes: Cache[NodeView] | None = None,
+        recorder: EventRecorder | None = None,
+        name: str = DEFAULT_SCHEDULER,
+        workers: int = 32,
+        tells_success: bool = False,
+    ) -> None:
+        self.name = name
+        self._client = client
+        self._clock = clock
+        self._rng = rng
+        self._recorder = recorder
+        self._tells_success = tells_success
+        self._owned: list[Cache[PodView] | Cache[NodeView]] = []
+        if pods is None:
+            pods = Cache(client, PODS, project=PodProjector(), clock=clock, rng=rng)
+            self._owned.append(pods)
+        if nodes is None:
+            nodes = Cache(client, NODES, project=project_node, clock=clock, rng=rng)
+            self._owned.append(nodes)
+        self.pods = pods
+        self.nodes = nodes
+        self._writer = Writer(client, {PODS: pods})
+        self.ledger = Ledger()
+        self._around: Surroundings | None = None
+        self._world: World | None = None
+        self._assumed: dict[Key, str] = {}  # → uid
+        self._binding: dict[Key, _Binding] = {}
+        self._nominated: dict[Key, PodView] = {}
+        self._waiting: dict[Key, None] = {}
+        self._wake_timer: asyncio.TimerHandle | None = None
+        self._stopped = asyncio.Event()
+        self._bound = 0
+        self._failed = 0
+        self._queue: WorkQueue[Key] = WorkQueue(cost_factor=0, rng=rng)
+        self._controller = Controller(
+            "scheduler", self._schedule, queue=self._queue, workers=workers, clock=clock, cpu_time=unmeasured
+        )
+        pods.subscribe(self._on_pod)
+        nodes.subscribe(self._on_node)
+
+    def mind(self, around: Surroundings) -> None:
+        """Heed claims and their volumes, and disruption budgets; without this pods wait for no volumes."""
+        self._around = around
+        self._world = World(around.claims, around.volumes, around.classes)
+        mirrors: dict[Any, Cache[Any]] = {
+            PODS: self.pods,
+            PERSISTENT_VOLUME_CLAIMS: around.claims,
+            PERSISTENT_VOLUMES: around.volumes,
+        }
+        self._writer = Writer(self._client, mirrors)
+        around.claims.subscribe(self._on_claim)
+        around.volumes.subscribe(lambda change: self._wake_waiting())
+        around.classes.subscribe(lambda change: self._wake_waiting())
+
+    # ── running ──────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Schedule until `stop()` or until cancelled."""
+        for node in self.nodes.values():
+            self.ledger.set_node(node)
+        for pod in self.pods.values():
+            self._on_pod(Change(pod.key, None, pod))
+        try:
+            await run_beside(self._work(), *(cache.run() for cache in self._owned))
+        finally:
+            if self._wake_timer is not None:
+                self._wake_timer.cancel()
+                self._wake_timer = None
+
+    async def _work(self) -> None:
+        # A pod that is scheduled before all nodes and all other pods are known may go to the wrong place.
+        if await happens_before(self._stopped, self._wait_synced()):
+            await self._controller.run()
+
+    async def _wait_synced(self) -> None:
+        await self.nodes.wait_synced()
+        await self.pods.wait_synced()
+        if self._around is not None:
+            for cache in (self._around.claims, self._around.volumes, self._around.classes):
+                await cache.wait_synced()
+
+    async def stop(self) -> None:
+        """Finish the bindings under way; `run()` returns."""
+        self._queue.close()
+        self._stopped.set()
+        await self._controller.stop()
+
+    def stats(self) -> SchedulerStats:
+        """How it is now."""
+        return SchedulerStats(
+            nodes=len(self.nodes),
+            waiting=len(self._waiting),
+            assumed=len(self._assumed),
+            bound=self._bound,
+            failed=self._failed,
+        )
+
+    # ── what the caches tell ─────────────────────────────────────────────────
+
+    def _on_pod(self, change: Change[PodView]) -> None:
+        key, pod = change.key, change.new
+        self._note_nominated(key, pod)
+        if pod is None or pod.is_over:
+            self._assumed.pop(key, None)
+            self._binding.pop(key, None)
+            self._waiting.pop(key, None)
+            self.ledger.unplace(key)
+            if change.old is not None and change.old.node_name:
+                self._wake_waiting()
+        elif pod.node_name:
+            self._assumed.pop(key, None)
+            self._binding.pop(key, None)
+            self._waiting.pop(key, None)
+            self.ledger.place(pod, pod.node_name)
+        elif not self._is_mine(pod):
+            self._waiting.pop(key, None)
+        elif self._assumed.get(key) != pod.uid:
+            self._queue.add(key)
+
+    def _note_nominated(self, key: Key, pod: PodView | None) -> None:
+        if pod is not None and pod.status.nominated_node_name and self._is_mine(pod):
+            self._nominated[key] = pod
+        else:
+            self._nominated.pop(key, None)
+
+    def _on_claim(self, change: Change[DocumentView]) -> None:
+        """Pods that use the claim may be able to go on."""
+        name, namespace = change.key.name, change.key.namespace
+        for key in (*self._waiting, *self._binding):
+            pod = self.pods.get(key) if key.namespace == namespace else None
+            if pod is not None and name in pod.claims:
+                self._queue.add(key)
+
+    def _on_node(self, change: Change[NodeView]) -> None:
+        if change.new is None:
+            self.ledger.remove_node(change.key.name)
+            return
+        self.ledger.set_node(change.new)
+        if change.old is None or not change.new.looks_like(change.old):
+            self._wake_waiting()
+
+    def _is_mine(self, pod: PodView) -> bool:
+        is_asked = pod.scheduler_name in ("", self.name) if self.name == DEFAULT_SCHEDULER else False
+        return (
+            (is_asked or pod.scheduler_name == self.name)
+            and not pod.node_name
+            and not pod.is_gated
+            and not pod.is_deleting
+            and not pod.is_over
+        )
+
+    def _wake_waiting(self) -> None:
+        if self._waiting and self._wake_timer is None:
+            delay_s = _WAKE_S + _WAKE_PER_POD_S * len(self._waiting)
+            self._wake_timer = asyncio.get_running_loop().call_later(delay_s, self._wake_now)
+
+    def _wake_now(self) -> None:
+        self._wake_timer = None
+        for key in self._waiting:
+            self._queue.add(key)
+
+    # ── one pod ──────────────────────────────────────────────────────────────
+
+    async def _schedule(self, key: Key) -> float | None:
+        pod = self.pods.get(key)
+        if pod is None or not self._is_mine(pod):
+            return None
+        if key in self._binding:
+            return await self._go_on_binding(pod, self._binding[key])
+        if self._assumed.get(key) == pod.uid:
+            return None
+        volumes = volumes_of(pod, self._world) if pod.claims and self._world is not None else None
+        if isinstance(volumes, Hopeless):
+            nodes = len(self.ledger.candidates())
+            why = f"0/{nodes} nodes are available: {volumes.message}."
+            return await self._wait(pod, f"{why} {_no_use(pod, nodes)}")
+        check = volumes.check if volumes is not None else None
+        with self._making_way_for_nominated(pod):
+            answer = choose(
+                pod,
+                self.ledger,
+                rng=self._rng,
+                volumes=check,
+                nominated=pod.status.nominated_node_name,
+            )
+            room = self._room(pod, answer, check) if isinstance(answer, NoPlace) and answer.hopeful else None
+        if isinstance(answer, Chosen):
+            if volumes is not None and volumes.waiting:
+                return await self._bind_volumes(pod, answer.node, volumes)
+            await self._bind(pod, answer.node)
+            return None
+        if isinstance(room, Room):
+            return await self._preempt(pod, room, answer.message)
+        message = answer.message
+        if nodes := len(self.ledger.candidates()):
+            message += f" preemption: {room.message}" if room is not None else f" {_no_use(pod, nodes)}"
+        return await self._wait(pod, message)
+
+    async def _wait(self, pod: PodView, message: str) -> float:
+        """Say why the pod has no place; after how many seconds to look again without being woken."""
+        self._failed += 1
+        self._waiting[pod.key] = None
+        await self._report(pod, message)
+        return _RETRY_S
+
+    # ── room made by others ──────────────────────────────────────────────────
+
+    @contextmanager
+    def _making_way_for_nominated(self, pod: PodView) -> Iterator[None]:
+        """Pods that are as important and wait for their nodes to be cleared count as if they were there."""
+        others = [
+            other
+            for key, other in self._nominated.items()
+            if key != pod.key and other.priority >= pod.priority and key not in self._assumed
+        ]
+        for other in others:
+            self.ledger.place(other, other.status.nominated_node_name)
+        try:
+            yield
+        finally:
+            for other in others:
+                self.ledger.unplace(other.key)
+
+    def _room(self, pod: PodView, answer: NoPlace, volumes: _NodeCheck | None) -> Room | NoRoom:
+        return make_room(
+            pod, self.ledger, hopeful=answer.hopeful, budgets=self._budgets(pod), volumes=volumes
+        )
+
+    def _budgets(self, pod: PodView) -> Sequence[Budget]:
+        budgets = self._around.budgets if self._around is not None else None
+        if budgets is None or min(self.ledger.priorities, default=pod.priority) >= pod.priority:
+            return ()
+        return [Budget.of(view.doc) for view in budgets.values()]
+
+    async def _preempt(self, pod: PodView, room: Room, message: str) -> float:
+        """Nominate the pod for the node, and have the victims go. Rule: the default preemption's actuation."""
+        answer = await self._wait_nominated(pod, room.node, message)
+        text = f"{self.name}: preempting to accommodate a higher priority pod"
+        for victim in room.victims:
+            condition = {
+                "type": "DisruptionTarget",
+                "status": "True",
+                "reason": "PreemptionByScheduler",
+                "message": text,
+                "lastTransitionTime": format_time(self._clock()),
+            }
+            with suppress(NotFoundError, ConflictError):
+                if victim.status.condition("DisruptionTarget") is None:
+                    await self._patch_status(victim, {"conditions": [condition]})
+                await self._writer.delete(PODS, victim.key, uid=victim.uid)
+            self._tell(victim, "Preempted", f"Preempted by pod {pod.uid} on node {room.node}", warning=False)
+        return answer
+
+    async def _wait_nominated(self, pod: PodView, node: str, message: str) -> float:
+        self._failed += 1
+        self._waiting[pod.key] = None
+        await self._report(pod, message, nominated=node)
+        return _RETRY_S
+
+    # ── volumes ──────────────────────────────────────────────────────────────
+
+    async def _bind_volumes(self, pod: PodView, node: str, volumes: PodVolumes) -> float | None:
+        """Say which volume each claim gets, or for which node one is to be made, and keep the pod's place."""
+        view = self.ledger.nodes[node].view
+        chosen = volumes.binding(view) if view is not None else None
+        if chosen is None:
+            return 0.0  # the node has just gone
+        self._waiting.pop(pod.key, None)
+        self._assumed[pod.key] = pod.uid
+        self.ledger.place(pod, node)
+        binding = _Binding(pod, node, self._clock() + _BIND_VOLUMES_S)
+        self._binding[pod.key] = binding
+        try:
+            for claim, volume in chosen:
+                if volume is not None:
+                    await self._give(volume, claim)
+                elif claim.annotations.get(SELECTED_NODE) != node:
+                    await self._select(claim, node)
+        except (NotFoundError, ConflictError):
+            self._take_back(pod)  # another write was quicker: chosen anew from what is so now
+            return 0.0
+        except Exception:
+            self._take_back(pod)
+            raise
+        return await self._go_on_binding(pod, binding)
+
+    async def _give(self, volume: DocumentView, claim: DocumentView) -> None:
+        patch = {
+            "metadata": {
+                "uid": volume.uid,
+                "resourceVersion": str(volume.resource_version),
+                "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"},
+            },
+            "spec": {"claimRef": reference_to(claim)},
+        }
+        await self._writer.patch(
+            PERSISTENT_VOLUMES, volume.key, patch, patch_type=PatchType.MERGE, uid=volume.uid
+        )
+
+    async def _select(self, claim: DocumentView, node: str) -> None:
+        patch = {
+            "metadata": {
+                "uid": claim.uid,
+                "resourceVersion": str(claim.resource_version),
+                "annotations": {SELECTED_NODE: node},
+            }
+        }
+        await self._writer.patch(
+            PERSISTENT_VOLUME_CLAIMS, claim.key, patch, patch_type=PatchType.MERGE, uid=claim.uid
+        )
+
+    async def _go_on_binding(self, pod: PodView, binding: _Binding) -> float | None:
+        """Bind the pod when all its claims are bound. Rule: the plugin VolumeBinding before a binding."""
+        if pod.uid != binding.pod.uid:
+            self._take_back(binding.pod)
+            return 0.0
+        assert self._world is not None
+        claims = [self._world.claim(pod, name) for name in pod.claims]
+        if all(claim is not None and is_bound(claim) for claim in claims):
+            self._binding.pop(pod.key, None)
+            await self._bind(pod, binding.node)
+            return None
+        if any(claim is None or claim.is_deleting for claim in claims):
+            self._take_back(pod)
+            return 0.0
+        left_s = binding.until - self._clock()
+        if left_s > 0:
+            return left_s
+        self._take_back(pod)
+        text = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
+        self._failed += 1
+        self._waiting[pod.key] = None
+        await self._report(pod, text, reason="SchedulerError")
+        return _RETRY_S
+
+    # ── writes ───────────────────────────────────────────────────────────────
+
+    async def _bind(self, pod: PodView, node: str) -> None:
+        self._waiting.pop(pod.key, None)
+        self._assumed[pod.key] = pod.uid
+        self.ledger.place(pod, node)
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self._client.create(PODS, pod.namespace, binding, name=pod.name, subresource="binding")
+        except NotFoundError:
+            self._take_back(pod)
+            return
+        except ConflictError:
+            # It has a node already, or the name belongs to another pod by now: the watch tells which.
+            self._take_back(pod)
+            raise
+        except Exception:
+            self._take_back(pod)
+            raise
+        self._bound += 1
+        if self._tells_success:
+            self._tell(pod, "Scheduled", f"Successfully assigned {pod.key} to {node}", warning=False)
+
+    def _take_back(self, pod: PodView) -> None:
+        self._binding.pop(pod.key, None)
+        if self._assumed.pop(pod.key, None) is not None:
+            self.ledger.unplace(pod.key)
+
+    async def _report(
+        self, pod: PodView, message: str, *, reason: str = "Unschedulable", nominated: str | None = None
+    ) -> None:
+        """Say in the pod's status why it waits, once for each reason, and for which node it is nominated.
+
+        None leaves the nomination as it is.
+        """
+        known = pod.status.condition("PodScheduled")
+        status: dict[str, Any] = {}
+        if nominated is not None and nominated != pod.status.nominated_node_name:
+            status["nominatedNodeName"] = nominated
+        if known is not None and known.status == "False" and known.message == message and not status:
+            return
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+        }
+        if known is None or known.status != "False":
+            condition["lastTransitionTime"] = format_time(self._clock())
+        self._tell(pod, "FailedScheduling", message, warning=True)
+        try:
+            await self._patch_status(pod, {"conditions": [condition], **status})
+        except NotFoundError:
+            self._waiting.pop(pod.key, None)
+
+    async def _patch_status(self, pod: PodView, status: dict[str, Any]) -> None:
+        await self._writer.patch(
+            PODS,
+            pod.key,
+            {"metadata": {"uid": pod.uid}, "status": status},
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+            uid=pod.uid,
+        )
+
+    def _tell(self, pod: PodView, reason: str, message: str, *, warning: bool) -> None:
+        if self._recorder is not None:
+            self._recorder.record(
+                PODS,
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.uid,
+                reason=reason,
+                message=message,
+                warning=warning,
+            )
+
+
+def _no_use(pod: PodView, nodes: int) -> str:
+    """What is said of preemption when it helps on no node."""
+    return f"preemption: {explain(nodes, {HELPLESS: nodes}) if pod.preempts else NEVER}"
