@@ -113,7 +113,7 @@ lint: $(VENV)/.ready-dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/mypy -p testbed
+	@$(BIN)/mypy -p testbed -p tools
 	@$(BIN)/lint-imports
 
 PEX := 2.105.2
@@ -127,11 +127,11 @@ kubectl-kruise: $(VENV)/bin/python
 	@echo "dist/kubectl-kruise: put it into a folder of PATH, then: kubectl kruise"
 
 docs: $(VENV)/.ready
-	@$(BIN)/python -m pykruise.kinds.reference > docs/api.md
-	@$(BIN)/python -m pykruise.pods.reasons_page > docs/reasons.md
-	@$(BIN)/python -m pykruise.kinds.differences docs/migration.md
-	@$(BIN)/python -m pykruise.manager.chart charts/pykruise
-	@$(BIN)/python -m pykruise.dashboard.install charts/pykruise
+	@$(BIN)/python -m tools.api_reference > docs/api.md
+	@$(BIN)/python -m tools.reasons_page > docs/reasons.md
+	@$(BIN)/python -m tools.differences docs/migration.md
+	@$(BIN)/python -m tools.manager_chart charts/pykruise
+	@$(BIN)/python -m tools.dashboard_chart charts/pykruise
 
 # Once, so that not each worker compiles all the tests for itself: that is two thirds of what collecting them costs.
 $(VENV)/.compiled: $(VENV)/.ready-dev

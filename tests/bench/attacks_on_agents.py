@@ -24,11 +24,11 @@ from bench.attack_target import (
     stored_meanwhile,
     storing,
 )
+from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
+from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import KubeError
-from pykruise.kube.node_agent.probe_checks import NODE_POD_PROBES
-from pykruise.kube.node_agent.recreations import REQUESTS
 from pykruise.kube.resources import PODS
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from support.reviews import posted, request

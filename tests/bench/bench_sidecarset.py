@@ -22,11 +22,11 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 import msgspec  # noqa: E402
 
 from bench.bench_admission import pod  # noqa: E402
-from pykruise.admission.pods.sidecars import SidecarInjection  # noqa: E402
-from pykruise.admission.reviewers import reviewers  # noqa: E402
-from pykruise.admission.reviews import Reviews  # noqa: E402
+from pykruise.admission.reviewers import ReviewContext, reviewers  # noqa: E402
+from pykruise.admission.reviews import ReviewDispatcher  # noqa: E402
 from pykruise.kinds.sidecarset.kind import KIND  # noqa: E402
 from pykruise.kinds.sidecarset.plan import plan_sidecarset  # noqa: E402
+from pykruise.kinds.sidecarset.pod_steps import SidecarInjection  # noqa: E402
 from pykruise.kinds.sidecarset.snapshot import Settings, snapshot  # noqa: E402
 from pykruise.kinds.sidecarset.view import SidecarSetView  # noqa: E402
 from pykruise.kube.documents import Document  # noqa: E402
@@ -35,6 +35,7 @@ from pykruise.plans.review import Lookups  # noqa: E402
 from pykruise.plans.views import BY_SIDECARSET, POD_VIEWS, REVISION_VIEWS  # noqa: E402
 from pykruise.pods.workload.revisions import RevisionView  # noqa: E402
 from pykruise.runtime.read import Memories  # noqa: E402
+from support.pod_chains import step_context  # noqa: E402
 from support.reviews import posted, request  # noqa: E402
 from support.sidecar_world import SidecarWorld  # noqa: E402
 from support.sidecarsets import NOW, container, sidecarset, view  # noqa: E402
@@ -86,7 +87,7 @@ def cpu_ms(action: Callable[[], object], *, repeats: int = REPEATS) -> float:
 
 def stepped(views: Sequence[SidecarSetView]) -> float:
     """One pod through the step."""
-    step = SidecarInjection(Sets(views), clock=lambda: NOW, rng=random.Random(1))
+    step = SidecarInjection(step_context(KIND, Sets(views), clock=lambda: NOW))
     doc: Document = pod()
     doc["metadata"]["labels"]["app"] = "web"
     asked = request(PODS, doc)
@@ -109,8 +110,9 @@ def reviewed(views: Sequence[SidecarSetView]) -> float:
     """One AdmissionReview, from the body to the answer with its patch."""
     doc: Document = pod()
     doc["metadata"]["labels"]["app"] = "web"
-    lookups = Lookups(readers={"sidecarset": Sets(views)})
-    reviews = Reviews(reviewers(lookups=lookups, clock=lambda: NOW, rng=random.Random(1)))
+    lookups = Lookups(readers={"sidecarset": Sets(views)}, clock=lambda: NOW)
+    context = ReviewContext(lookups=lookups, rng=random.Random(1))
+    reviews = ReviewDispatcher(reviewers(context=context))
     body = posted(request(PODS, doc))
     loop = asyncio.new_event_loop()
     try:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import Reviews
+from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
+from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import same
 from pykruise.kube.resources import PODS, Resource
 from support.certificates import Authority
@@ -23,8 +24,10 @@ from support.cloneset_builder import cloneset
 from support.examples import examples
 from support.reviews import Reply, posted, read, request
 
-ALL_ON = AdmissionSettings(deletion_protection=True, crd_cascading=True, enhanced_liveness=True)
-REVIEWS = Reviews(reviewers(ALL_ON, rng=random.Random(1)))
+ALL_ON = AdmissionSettings(
+    gates=Gates.of(EnhancedLivenessProbe=True), deletion_protection=True, crd_cascading=True
+)
+REVIEWS = ReviewDispatcher(reviewers(ALL_ON, ReviewContext(rng=random.Random(1))))
 PATHS = sorted(REVIEWS.paths)
 INNER = "the manager's log says why"
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import crds, kinds
 from pykruise.kinds.gates import GATES, Gates
@@ -71,7 +71,7 @@ def _amounts(schema: Document, path: PathOf) -> Iterator[PathOf]:
 @cache
 def rules() -> tuple[ReviewRule, ...]:
     gates = Gates.of(**dict.fromkeys(GATES, True))
-    return reviewers(AdmissionSettings(gates=gates), rng=random.Random(1))
+    return reviewers(AdmissionSettings(gates=gates), ReviewContext(rng=random.Random(1)))
 
 
 def reviewed(kind: Kind, doc: Document) -> AdmissionAnswer:

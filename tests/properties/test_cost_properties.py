@@ -80,14 +80,14 @@ def kinds() -> list[Kind]:
     """Every kind in every version, from the registry. The one place that knows where kinds are registered."""
     with METER.instrumented():
         from pykruise.admission.reviewers import reviewers
-        from pykruise.admission.reviews import Reviews
+        from pykruise.admission.reviews import ReviewDispatcher
         from pykruise.admission.settings import AdmissionSettings
         from pykruise.cli.insight.known import known_kinds
         from pykruise.kinds import conversions, crds
         from pykruise.kinds.gates import GATES, Gates
 
         rules = reviewers(AdmissionSettings(gates=Gates.of(**dict.fromkeys(GATES, True))))
-        reviews = Reviews(rules)
+        reviews = ReviewDispatcher(rules)
         found: list[Kind] = []
         for crd in crds():
             spec, group = crd["spec"], crd["spec"]["group"]
@@ -194,15 +194,17 @@ class _Cluster:
 
 def _new_pods() -> Use:
     """Admission of a pod that the object may be about."""
-    from pykruise.admission.reviewers import reviewers
-    from pykruise.admission.reviews import Reviews
-    from pykruise.kinds.workloadspread.assignment import Spreading
+    from pykruise.admission.reviewers import ReviewContext, reviewers
+    from pykruise.admission.reviews import ReviewDispatcher
     from pykruise.plans.review import Lookups
 
     def use(doc: Document) -> None:
         cluster: Any = _Cluster(doc)
-        spreading = Spreading(cluster, clock=lambda: 1_800_000_000.0, rng=random.Random(1))
-        reviews = Reviews(reviewers(lookups=Lookups(readers={"sidecarset": cluster}), spreading=spreading))
+        lookups = Lookups(
+            readers={"sidecarset": cluster, "workloadspread": cluster}, clock=lambda: 1_800_000_000.0
+        )
+        context = ReviewContext(lookups=lookups, rng=random.Random(1))
+        reviews = ReviewDispatcher(reviewers(context=context))
         pod = next(pods_of(_target_of(doc), 1))
         request = {
             "uid": "u",

@@ -45,8 +45,11 @@ from typing import TypeVar
 import pytest
 
 from pykruise.admission.counts import LiveCounts
-from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.pods.chain import pod_kinds
+from pykruise.admission.pods.readers import live_readers
+from pykruise.admission.pods.reports import record_events
+from pykruise.admission.protection import Protection
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds import conversions, in_stored_versions
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
@@ -56,16 +59,11 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
-from pykruise.kinds.persistentpodstate.readers import LiveStates
-from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
+from pykruise.kinds.podunavailablebudget.pod_steps import COMPONENT as PUB_COMPONENT
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
-from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
-from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
@@ -93,9 +91,8 @@ from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.manager.roles import roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE
 from pykruise.manager.webhooks import endpoint_of
+from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
-from pykruise.plans.views import MARKER_VIEWS
-from pykruise.runtime.object_reader import LiveObjects
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.kubelet import Kubelets
@@ -365,26 +362,24 @@ async def _sandbox_stage(
     clock = loop_clock(start=START)
     switch = AdmissionSwitch()
     converting = ConversionFunctions(conversions())
+    admission = admission_settings(GATES)
+    place = ReaderPlace(client=lambda: client, namespace=NAMESPACE, clock=clock, rng=rng)
     rules = reviewers(
-        admission_settings(GATES),
-        counts=LiveCounts(lambda: client),
-        lookups=live_lookups(
-            lambda: client,
-            namespace="scenario",
-            clock=clock,
-            readers={
-                "sidecarset": LiveSidecars(lambda: client, namespace=NAMESPACE),
-                "podprobemarker": LiveObjects(lambda: client, MARKER_VIEWS),
-                "persistentpodstate": LiveStates(lambda: client, namespace=NAMESPACE, clock=clock),
-            },
+        admission,
+        ReviewContext(
+            lookups=live_lookups(
+                place.client, namespace="scenario", clock=clock, readers=live_readers(pod_kinds(), place)
+            ),
+            protection=Protection(
+                LiveCounts(place.client),
+                is_on=admission.deletion_protection,
+                crd_cascading=admission.crd_cascading,
+            ),
+            report=lambda component, report: (
+                record_events(recorder, report) if report.prevented is not None else None
+            ),
+            rng=rng,
         ),
-        clock=clock,
-        spreading=Spreading(
-            LiveSpreads(lambda: client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng
-        ),
-        budgeting=Budgeting(LiveBudgets(lambda: client, clock=clock), clock=clock, rng=rng),
-        on_prevented=lambda prevented: PreventionEvents(recorder).tell(prevented),
-        rng=rng,
     )
     async with Cluster(
         settings,

@@ -5,6 +5,7 @@ tests/support/new_kind/crew ──▶ pykruise.kinds.__path__ ──▶ definiti
 """
 
 import asyncio
+import random
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,11 +16,15 @@ import grimp
 import pytest
 import yaml
 from importlinter.contracts.independence import IndependenceContract
+from prometheus_client.registry import CollectorRegistry
 
 import pykruise.kinds
 from pykruise.admission.configurations import Endpoint, configurations
-from pykruise.admission.reviewers import reviewers
-from pykruise.admission.settings import AdmissionSettings
+from pykruise.admission.match_conditions import conditions_due
+from pykruise.admission.reviewers import ReviewContext, reviewers, steps_of_pods
+from pykruise.admission.reviews import rules_by_path
+from pykruise.admission.selector_index import list_selectors, selecting_kinds
+from pykruise.admission.settings import AdmissionSettings, admission_settings
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import run_explain
 from pykruise.cli.plan import run_plan
@@ -27,22 +32,26 @@ from pykruise.cli.playground import Playground, playground
 from pykruise.cli.simulate import Conditions, run_simulate
 from pykruise.kinds import crds, named
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.reference import reference
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import InvalidError
+from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.patches.types import PatchType
-from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, Resource
 from pykruise.manager.doctor.findings import Level
 from pykruise.manager.doctor.kinds import check_crds
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.flags import help_text, parse
 from pykruise.manager.install import Installation, manifests
 from pykruise.manager.manager import Manager
+from pykruise.manager.roles import needed
 from pykruise.manager.settings import Settings
+from pykruise.manager.webhook_metrics import WebhookMetrics
+from pykruise.manager.webhooks import Webhooks
+from pykruise.plans.pod_steps import PreventedDisruption
 from pykruise.sandbox.cluster import ClusterSettings
 from support.paper import START
+from tools.api_reference import reference
 
 pytestmark = pytest.mark.sandbox_only
 
@@ -252,6 +261,108 @@ async def test_simulate_plays_it(tmp_path: Path) -> None:
     # then
     assert "complete" in printed[0]
     assert "create: deck-0, deck-1, deck-2" in printed[0]
+
+
+# ── admission of pods ──────────────────────────────────────────────────────────
+
+
+def mate(name: str = "mate") -> Object:
+    return {
+        "metadata": {"name": name, "labels": {"crew.example.com/mate-of": "deck"}},
+        "spec": {"containers": [{"name": "a", "image": "a:1"}]},
+    }
+
+
+async def evict(client: Client, name: str) -> None:
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    await client.create(PODS, "default", eviction, name=name, subresource="eviction")
+
+
+async def test_its_step_changes_a_new_pod_of_others() -> None:
+    async with place() as found:
+        await found.client.create(CREWS, "default", crew(size=2))
+        # when
+        created = decode(await found.client.create(PODS, "default", mate()))
+        # then
+        assert created["metadata"]["annotations"] == {"crew.example.com/size": "2"}
+
+
+async def test_its_step_refuses_an_eviction_and_says_so_on_the_pod() -> None:
+    async with place() as found:
+        await found.client.create(CREWS, "default", crew(size=1))
+        await until(lambda: _is_ready(found.client, 1))
+        # when
+        with pytest.raises(ApiError, match="the last of Crew deck") as refused:
+            await evict(found.client, "deck-0")
+        # then
+        assert refused.value.status.code == 429
+        await until(lambda: _has_event(found.client, "LastMate"))
+        # when it is not the last
+        await found.client.patch(CREWS, "default", "deck", {"spec": {"size": 2}}, patch_type=PatchType.MERGE)
+        await until(lambda: _is_ready(found.client, 2))
+        await evict(found.client, "deck-0")
+
+
+async def _has_event(client: Client, reason: str) -> bool:
+    events = [decode(raw) for raw in (await client.list(EVENTS, "default")).items]
+    return any(event["reason"] == reason for event in events)
+
+
+async def test_the_manager_s_webhooks_read_it_from_a_cache_and_narrow_what_is_asked_by_it() -> None:
+    async with place() as found:
+        webhooks = Webhooks(found.client, clock=found.cluster.clock, rng=random.Random(1))
+        reader = webhooks.reviews.readers["crew"]
+        running = asyncio.create_task(reader.run())
+        try:
+            await until(lambda: _is_read(reader))
+            assert len(reader.objects.known()) == 0
+            without = conditions_due(rules_by_path(reviewers()), await _selectors(found.client))
+            # when
+            await found.client.create(CREWS, "default", crew(size=1))
+            await until(lambda: _knows_one(reader))
+            # then API servers ask about pods of its namespace
+            due = conditions_due(rules_by_path(reviewers()), await _selectors(found.client))
+            for path in ("/mutate-pod", "/validate-pod"):
+                (before,), (after,) = without[path], due[path]
+                assert '"default"' in after.expression
+                assert '"default"' not in before.expression
+        finally:
+            running.cancel()
+
+
+async def _is_read(reader: Any) -> bool:
+    return not reader.problems()
+
+
+async def _knows_one(reader: Any) -> bool:
+    return len(reader.objects.known() or ()) == 1
+
+
+async def _selectors(client: Client) -> Any:
+    return await list_selectors(client, selecting_kinds(AdmissionSettings()))
+
+
+def test_evictions_that_it_refused_are_counted_under_its_own_name() -> None:
+    registry, metrics = CollectorRegistry(), WebhookMetrics()
+    metrics.register(registry, in_flight=lambda: 0, shed=lambda: 0)
+    metrics.prevent(
+        PreventedDisruption(
+            namespace="default", pod="deck-0", kind="Crew", name="deck", uid="u", owner=None, username="alice"
+        )
+    )
+    labels = {"kind_namespace_name": "unknown_default_deck-0", "username": "alice"}
+    assert registry.get_sample_value("crew_last_mate", labels) == 1
+
+
+def test_without_its_gate_it_takes_no_part_and_webhooks_get_no_right_for_it() -> None:
+    def names(gates: Gates) -> list[str]:
+        steps = steps_of_pods(admission_settings(gates), ReviewContext())
+        return [step.name for step in (*steps.changing, *steps.judging)]
+
+    assert names(Gates()).count("crew") == 2
+    assert "crew" not in names(Gates.of(CrewGate=False))
+    assert any(right.why == "Crew: which pod is evicted" for right in needed(Gates()))
+    assert not any(right.why.startswith("Crew") for right in needed(Gates.of(CrewGate=False)))
 
 
 # ── imports ──────────────────────────────────────────────────────────────────

@@ -53,7 +53,7 @@ async def containers(stage: Stage) -> dict[str, list[str]]:
 
 @pytest.mark.node
 async def test_every_pod_gets_the_containers_a_few_at_a_time(stage: Stage) -> None:
-    """ephemeraljob case 32"""
+    """containers case 32"""
     await stage.start_manager()
     await with_pods(stage)
     most = 0
@@ -86,7 +86,7 @@ async def _counts(stage: Stage) -> list[int]:
 
 
 async def test_containers_that_fail_make_the_job_fail(stage: Stage) -> None:
-    """ephemeraljob case 36"""
+    """containers case 36"""
     stage.kubelets.set_rules([Rule(container="debug", exit_code=1, after_s=0.5)])
     await stage.start_manager()
     await with_pods(stage, 2)
@@ -110,7 +110,7 @@ async def test_explain_says_how_far_it_is_and_nothing_of_pods_that_it_does_not_o
 
 @pytest.mark.node
 async def test_a_job_is_deleted_when_its_time_to_live_is_over(stage: Stage) -> None:
-    """ephemeraljob case 40"""
+    """containers case 40"""
     await stage.start_manager()
     await with_pods(stage, 1)
     await stage.create(ephemeral_job(ttlSecondsAfterFinished=2), resource=EPHEMERAL_JOBS)
@@ -123,7 +123,7 @@ async def test_a_job_is_deleted_when_its_time_to_live_is_over(stage: Stage) -> N
 
 
 async def test_what_an_ephemeral_container_cannot_have_is_refused(stage: Stage) -> None:
-    """ephemeraljob case 34"""
+    """containers case 34"""
     with pytest.raises(InvalidError, match=r"spec\.template\.ephemeralContainers\[0\]\.ports"):
         await stage.create(
             ephemeral_job(containers=[container(ports=[{"containerPort": 80, "protocol": "TCP"}])]),

@@ -6,21 +6,22 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.budget import PreventedDisruption
-from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents
+from pykruise.admission.pods.reports import record_events
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import explained, explained_pod
 from pykruise.cli.insight.explaining import Explanation, text
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.pod_steps import COMPONENT, prevention_report
 from pykruise.kube.client.recorder import EventRecorder
+from pykruise.kube.documents import decode, encode
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
 from pykruise.manager.settings import Settings
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, project_budget
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset
 
@@ -124,12 +125,11 @@ async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may
 
 async def refused(stage: Stage, pod: PodView) -> None:
     """What the webhooks report of a pod that a budget kept."""
-    recorder = EventRecorder(stage.client, PUB_COMPONENT, clock=stage.clock, rng=stage.rng)
-    PreventionEvents(recorder).tell(
-        PreventedDisruption(
-            namespace=pod.namespace, pod=pod.name, budget="pub", uid=pod.uid, owner=None, username="alice"
-        )
-    )
+    recorder = EventRecorder(stage.client, COMPONENT, clock=stage.clock, rng=stage.rng)
+    document: dict[str, Any] = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}}
+    protecting = decode(await stage.client.get(POD_UNAVAILABLE_BUDGETS, pod.namespace, "pub"))
+    named = project_budget(encode(protecting))
+    record_events(recorder, prevention_report(document, named, username="alice"))
     await recorder.flush()
     await asyncio.sleep(0)
 

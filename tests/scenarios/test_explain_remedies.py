@@ -9,10 +9,10 @@ from pykruise.cli.doctor import joined
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import explained, read_targets, run_explain
 from pykruise.cli.insight.explaining import Explanation, text
-from pykruise.cli.insight.injected import origin_of
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.daemonset.kind import KIND as DAEMON_SET
 from pykruise.kinds.daemonset.types import DAEMON_SETS
+from pykruise.kinds.sidecarset.origins import origin_of
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType

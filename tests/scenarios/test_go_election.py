@@ -39,7 +39,7 @@ async def lease_of(stage: Stage) -> dict[str, Any]:
 async def test_the_lease_goes_from_python_to_go_and_back_and_no_process_works_meanwhile(
     stage: Stage, plane: ControlPlane, program: Path
 ) -> None:
-    """operations case_14: Leases that Go clients accept"""
+    """operations case 14: Leases that Go clients accept"""
     loop = asyncio.get_running_loop()
     flags = {"kubeconfig": str(plane.kubeconfig), "namespace": stage.namespace}
     # given a manager that leads, and a Go program that waits

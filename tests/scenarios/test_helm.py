@@ -85,7 +85,7 @@ def test_helm_renders_the_chart_as_the_renderer_of_the_tests_does(
 async def test_helm_installs_upgrades_and_uninstalls_the_chart(
     program: Path, tmp_path: Path, bare_plane: ControlPlane
 ) -> None:
-    """operations case_38"""
+    """operations case 38"""
     helm = Helm(program, home=tmp_path, kubeconfig=bare_plane.kubeconfig)
 
     async def run(*arguments: str, **values: Any) -> str:

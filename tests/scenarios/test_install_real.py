@@ -116,7 +116,7 @@ def test_the_manifests_are_accepted_and_applying_them_again_changes_nothing(
 def test_an_editor_of_a_namespace_may_edit_clonesets_and_a_viewer_may_not(
     kubectl: Kubectl, installed: Path
 ) -> None:
-    """operations case_41"""
+    """operations case 41"""
     for role in ("edit", "view"):
         kubectl.says(
             "create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}", "-n", "default"
@@ -136,7 +136,7 @@ def test_an_editor_of_a_namespace_may_edit_clonesets_and_a_viewer_may_not(
 async def test_a_leader_killed_in_mid_rollout_is_followed_and_nothing_is_lost_or_done_twice(
     plane: ControlPlane, kubectl: Kubectl, installed: Path, tmp_path: Path
 ) -> None:
-    """operations case_13 case_14, with the generated roles alone"""
+    """operations cases 13 and 14, with the generated roles alone"""
     kubelets = ("kubelets", "--kubeconfig", str(plane.kubeconfig), "--start", "0.2", "--stop", "0.1")
     with running(*kubelets, says="registered"):
         async with (
@@ -330,7 +330,7 @@ async def test_doctor_finds_what_is_wrong_on_a_real_cluster_and_nothing_else(
 def test_uninstalling_is_refused_while_there_is_something_to_lose(
     plane: ControlPlane, kubectl: Kubectl, installed: Path
 ) -> None:
-    """operations case_36 case_37"""
+    """operations cases 36 and 37"""
     kubectl.says("delete", WEBHOOKS, "--all")  # no manager runs any more
     kubectl.says("apply", "-f", "-", stdin=yaml.safe_dump(cloneset("kept", replicas=0)))
     done = pykruise("uninstall", "--check", "--kubeconfig", str(plane.kubeconfig))

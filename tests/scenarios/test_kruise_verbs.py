@@ -124,7 +124,10 @@ async def test_status_ends_with_the_reason_and_the_way_back(stage: Stage) -> Non
     assert said.code == 1
     assert "ImagePull" in said.err
     assert "timed out waiting for the condition" in said.err
-    assert f"kubectl kruise rollout undo clonesets.apps.kruise.io/web -n {stage.namespace}" in said.err
+    assert (
+        f"kubectl kruise rollout undo clonesets.apps.kruise.io/web --to-revision=1 -n {stage.namespace}"
+        in said.err
+    )
     as_json = json.loads(
         (await kruise.run("rollout", "status", "clone/web", "--timeout=1s", "-o", "json")).out
     )
@@ -318,6 +321,28 @@ async def test_a_tree_is_read_anew_only_when_something_has_changed(stage: Stage)
 
 
 # ── migrate ──────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.virtual_time("it polls every second")
+async def test_a_move_whose_pods_are_stuck_fails_in_time_and_keeps_what_it_has_done(stage: Stage) -> None:
+    """cli case 51"""
+    # given a Deployment whose pods can be moved, and an image that no further pod gets
+    await stage.start_manager()
+    kruise = Kruise(stage)
+    document = cloneset("old", replicas=4) | {"apiVersion": "apps/v1", "kind": "Deployment"}
+    document["spec"].pop("updateStrategy", None)
+    await stage.create(document, resource=DEPLOYMENTS)
+    common = ("migrate", "CloneSet", "--from", "Deployment", "-n", stage.namespace)
+    names = ("--src-name", "old", "--dst-name", "new")
+    await kruise.says(*common, *names, "--create")
+    stage.kubelets.set_rules([Rule(image="nginx:1", image_pull_error=True)])
+    # when
+    said = await kruise.refuses(*common, *names, "--replicas", "2", "--timeout-seconds", "5")
+    # then
+    assert "migration failed: timed out" in said
+    assert "the way back: kubectl kruise scale deployment/old --replicas=4" in said
+    assert (await stage.get("old", resource=DEPLOYMENTS))["spec"]["replicas"] == 4
+    assert (await stage.get("new"))["spec"]["replicas"] == 1
 
 
 @pytest.mark.virtual_time("it polls every second")

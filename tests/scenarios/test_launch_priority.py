@@ -37,7 +37,7 @@ def waiting_for(pod: Document, container: str) -> str:
 
 
 async def test_a_container_starts_when_those_of_a_higher_priority_are_ready(stage: Stage) -> None:
-    """cases 61 and 62"""
+    """inplace-update cases 61 and 62"""
     # given a proxy that never gets ready
     stage.kubelets.set_rules([Rule(container="proxy", never_ready=True)])
     await stage.start_manager()
@@ -79,7 +79,7 @@ async def test_a_manager_that_dies_between_two_levels_holds_no_container_up(stag
 
 
 async def test_an_update_in_place_follows_the_same_order(stage: Stage) -> None:
-    """cases 32 to 34"""
+    """inplace-update cases 32 to 34"""
     await stage.start_manager()
     await stage.create(ordered(updateStrategy=rolling(podUpdatePolicy="InPlaceOnly")))
     await stage.settled(replicas=1)
@@ -109,7 +109,7 @@ async def test_an_update_in_place_follows_the_same_order(stage: Stage) -> None:
 
 
 async def test_with_the_readiness_gate_for_all_pods_those_of_others_become_ready(stage: Stage) -> None:
-    """case 55: a pod of its own, with the gate that the webhook would give it"""
+    """inplace-update case 55: a pod of its own, with the gate that the webhook would give it"""
     await stage.start_manager(settings=Settings(gates=Gates.of(KruisePodReadinessGate=True)))
     gates = [{"conditionType": "KruisePodReady"}]
     spec = {"containers": [{"name": "main", "image": "nginx:1"}], "readinessGates": gates}

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.cli.explain import explained
 from pykruise.kinds import kinds
@@ -105,7 +105,7 @@ def _apps(node: Any) -> Iterator[dict[str, Any]]:
 
 @cache
 def _rules() -> tuple[ReviewRule, ...]:
-    return reviewers(AdmissionSettings(), rng=random.Random(1))
+    return reviewers(AdmissionSettings(), ReviewContext(rng=random.Random(1)))
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -51,7 +51,7 @@ async def pods(cluster: Cluster) -> int:
 
 
 async def test_a_manager_reports_its_health_works_and_ends_cleanly(tmp_path: Path) -> None:
-    """operations case_13 case_17 case_43 case_45"""
+    """operations cases 13, 17, 43 and 45"""
     async with world(tmp_path) as (cluster, kubeconfig), manager_process(kubeconfig, *HERE) as process:
         # when it has started
         await process.says("cloneset: caches are synced, the controller starts")
@@ -80,7 +80,7 @@ async def test_a_manager_reports_its_health_works_and_ends_cleanly(tmp_path: Pat
 
 
 async def test_a_manager_that_waits_for_its_crds_is_ready_and_starts_when_they_come(tmp_path: Path) -> None:
-    """operations case_19 case_20"""
+    """operations cases 19 and 20"""
     async with (
         world(tmp_path, install=False) as (cluster, kubeconfig),
         manager_process(kubeconfig, *HERE) as process,

@@ -40,7 +40,7 @@ def nothing_lost_and_nothing_twice(seen: PodWatch) -> None:
 
 
 async def test_only_the_leader_works_and_both_know_the_cluster(stage: Stage) -> None:
-    """operations case_13"""
+    """operations case 13"""
     first, second = await two_managers(stage)
     await stage.create(cloneset(replicas=3))
     await stage.settled(replicas=3)
@@ -68,7 +68,7 @@ async def test_a_leader_that_is_stopped_hands_over_within_seconds(stage: Stage, 
 async def test_a_leader_killed_in_mid_rollout_is_followed_within_the_lease_time(
     stage: Stage, seen: PodWatch
 ) -> None:
-    """operations case_14"""
+    """operations case 14"""
     # given
     first, second = await two_managers(stage)
     await rollout_under_way(stage, seen)
@@ -86,7 +86,7 @@ async def test_a_leader_killed_in_mid_rollout_is_followed_within_the_lease_time(
 async def test_a_leader_that_is_cut_off_writes_nothing_more_and_stands_for_election_again(
     stage: Stage, seen: PodWatch
 ) -> None:
-    """operations case_14"""
+    """operations case 14"""
     # given
     faulty = FaultyTransport(stage.manager_transport())
     first = await stage.start_manager(faulty, identity="first")
@@ -156,7 +156,7 @@ async def test_a_successor_whose_watch_of_pods_is_silent_makes_no_pod_twice(
 
 
 async def test_a_manager_without_an_election_works_at_once(stage: Stage) -> None:
-    """operations case_15"""
+    """operations case 15"""
     manager = await stage.start_manager()
     assert manager.is_leading
     await stage.create(cloneset(replicas=1))

@@ -91,7 +91,7 @@ async def remembered(stage: Stage, *, replicas: int = 3, **spec: Any) -> tuple[S
 
 @pytest.mark.node
 async def test_a_pod_that_is_deleted_comes_back_to_its_node(stage: Stage) -> None:
-    """cases 1, 4, 27 and 30"""
+    """persistentpodstate cases 1, 4, 27 and 30"""
     sets, before = await remembered(stage)
     pod = await stage.get("web-1", resource=PODS)
     assert "nodeSelector" not in pod["spec"]
@@ -115,7 +115,7 @@ async def test_a_pod_that_is_deleted_comes_back_to_its_node(stage: Stage) -> Non
 
 @pytest.mark.node
 async def test_records_of_pods_that_are_not_wanted_go_with_them(stage: Stage) -> None:
-    """case 15"""
+    """persistentpodstate case 15"""
     sets, _ = await remembered(stage)
     await sets.scale(1)
     await sets.settled(replicas=1)
@@ -124,7 +124,7 @@ async def test_records_of_pods_that_are_not_wanted_go_with_them(stage: Stage) ->
 
 @pytest.mark.node
 async def test_records_may_be_kept_until_the_workload_is_deleted(stage: Stage) -> None:
-    """cases 20 and 23"""
+    """persistentpodstate cases 20 and 23"""
     sets, before = await remembered(stage, persistentPodStateRetentionPolicy="WhenDeleted")
     await sets.scale(1)
     await sets.settled(replicas=1)
@@ -141,7 +141,7 @@ async def test_records_may_be_kept_until_the_workload_is_deleted(stage: Stage) -
 
 @pytest.mark.node
 async def test_annotations_of_pods_are_recorded(stage: Stage) -> None:
-    """case 10"""
+    """persistentpodstate case 10"""
     sets = Sets(stage)
     await stage.start_manager()
     await sets.create(replicas=2, parallel=True)
@@ -157,7 +157,7 @@ async def test_annotations_of_pods_are_recorded(stage: Stage) -> None:
 
 @pytest.mark.node
 async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stage: Stage) -> None:
-    """cases 40, 43, 44, 45 and 48"""
+    """persistentpodstate cases 40, 43, 44, 45 and 48"""
     sets = Sets(stage)
     await stage.start_manager()
     doc = statefulset(replicas=1)
@@ -203,7 +203,7 @@ async def test_a_stateful_set_asks_for_one_by_annotations_and_gives_it_back(stag
 @pytest.mark.node
 @pytest.mark.all_controllers
 async def test_one_that_was_asked_for_goes_with_its_workload(stage: Stage) -> None:
-    """case 49: garbage collection takes it"""
+    """persistentpodstate case 49: garbage collection takes it"""
     sets = Sets(stage)
     await stage.start_manager()
     doc = statefulset(replicas=1)
@@ -222,7 +222,7 @@ async def test_one_that_was_asked_for_goes_with_its_workload(stage: Stage) -> No
 
 @pytest.mark.node
 async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) -> None:
-    """case 47"""
+    """persistentpodstate case 47"""
     await stage.start_manager()
     written = await stage.create(state(), resource=PERSISTENT_POD_STATES)
     doc = statefulset(replicas=1)
@@ -242,7 +242,7 @@ async def test_what_a_person_wrote_is_neither_changed_nor_deleted(stage: Stage) 
 @pytest.mark.node
 @pytest.mark.all_controllers
 async def test_built_in_stateful_sets_are_remembered_too(stage: Stage) -> None:
-    """cases 37 and 40"""
+    """persistentpodstate cases 37 and 40"""
     await stage.start_manager()
     doc = statefulset(replicas=1)
     doc.update(apiVersion="apps/v1")
@@ -262,7 +262,7 @@ async def test_built_in_stateful_sets_are_remembered_too(stage: Stage) -> None:
 
 @needs_admission
 async def test_what_could_not_be_carried_out_is_refused(stage: Stage) -> None:
-    """cases 52, 53, 54 and 55"""
+    """persistentpodstate cases 52, 53, 54 and 55"""
 
     async def refused(doc: Object, *, match: str) -> None:
         with pytest.raises(BadRequestError, match=match):
@@ -292,7 +292,7 @@ async def test_what_could_not_be_carried_out_is_refused(stage: Stage) -> None:
 
 @pytest.mark.virtual_time("the white list of a shared control plane is not this test's")
 async def test_a_kind_on_the_white_list_is_remembered(stage: Stage) -> None:
-    """cases 39, 50 (recording) and 52"""
+    """persistentpodstate cases 39, 50 (recording) and 52"""
     key = "PPS_Watch_Custom_Workload_WhiteList"
     listed = '{"workloads":[{"group":"apps.kruise.io","version":"v1beta1","kind":"CloneSet"}]}'
     configuration = {"metadata": {"name": "kruise-configuration"}, "data": {key: listed}}
@@ -389,7 +389,7 @@ async def define_game_sets(stage: Stage) -> None:
 async def test_a_kind_that_the_white_list_names_at_run_time_asks_for_one(
     stage: Stage, allowed: Transport | None, is_late: str
 ) -> None:
-    """cases 50 and 51: the controller has started before both are there"""
+    """persistentpodstate cases 50 and 51: the controller has started before both are there"""
     if is_late == "the definition":
         await white_list(stage)
     await stage.start_manager(allowed)
@@ -442,7 +442,7 @@ async def test_a_kind_that_the_white_list_names_at_run_time_asks_for_one(
 
 @pytest.mark.virtual_time("a workload that cannot be read for a while")
 async def test_a_workload_that_cannot_be_read_leaves_its_records(stage: Stage) -> None:
-    """case 26: the kind may not be watched, so its objects are read one by one"""
+    """persistentpodstate case 26: the kind may not be watched, so its objects are read one by one"""
     await define_game_sets(stage)
     await white_list(stage)
     faulty = FaultyTransport(stage.client.transport)

@@ -42,7 +42,7 @@ async def distributed(stage: Stage, *shorts: str) -> Distribution:
 
 
 async def test_selected_namespaces_get_a_copy_that_says_whose_it_is(stage: Stage) -> None:
-    """case 48: a namespace in the resource means nothing"""
+    """admission case 48: a namespace in the resource means nothing"""
     distribution = Distribution(stage)
     await distribution.add_namespace("a")
     await distribution.add_namespace("other", labels={})
@@ -92,7 +92,7 @@ async def test_a_new_namespace_gets_its_copy_at_once(stage: Stage) -> None:
 
 
 async def test_config_maps_are_distributed_to_named_namespaces(stage: Stage) -> None:
-    """case 50: one that is not there yet counts, and gets its copy when it comes"""
+    """admission case 50: one that is not there yet counts, and gets its copy when it comes"""
     distribution = Distribution(stage, kind=CONFIG_MAPS)
     await distribution.add_namespace("a", labels={})
     await stage.start_manager(settings=DISTRIBUTING)
@@ -118,7 +118,7 @@ async def test_config_maps_are_distributed_to_named_namespaces(stage: Stage) -> 
 
 
 async def test_what_others_made_is_left_alone_until_it_goes(stage: Stage) -> None:
-    """case 49"""
+    """admission case 49"""
     distribution = Distribution(stage)
     for short in ("a", "b"):
         await distribution.add_namespace(short)
@@ -138,7 +138,7 @@ async def test_what_others_made_is_left_alone_until_it_goes(stage: Stage) -> Non
 
 
 async def test_a_copy_that_is_changed_by_hand_is_repaired_and_keeps_its_labels(stage: Stage) -> None:
-    """case 52"""
+    """admission case 52"""
     distribution = await distributed(stage, "a")
     patch = {"metadata": {"labels": {"mine": "yes"}}, "data": {"token": encoded("wrong"), "x": encoded("y")}}
     await stage.client.patch(
@@ -167,14 +167,14 @@ async def test_a_copy_that_is_emptied_by_hand_is_filled_again(stage: Stage) -> N
 
 
 async def test_a_copy_that_is_deleted_by_hand_comes_back(stage: Stage) -> None:
-    """case 53"""
+    """admission case 53"""
     distribution = await distributed(stage, "a")
     await stage.client.delete(SECRETS, distribution.namespace("a"), distribution.name)
     await stage.until(lambda: distribution.copy("a"), what="there is a copy again")
 
 
 async def test_a_namespace_that_is_no_target_any_more_loses_its_copy(stage: Stage) -> None:
-    """cases 54 and 55"""
+    """admission cases 54 and 55"""
     distribution = await distributed(stage, "a", "b", "c")
     # when one loses its label, and another one is excluded
     await stage.client.patch(
@@ -196,7 +196,7 @@ async def test_a_namespace_that_is_no_target_any_more_loses_its_copy(stage: Stag
 
 
 async def test_the_system_gets_nothing(stage: Stage) -> None:
-    """case 51"""
+    """admission case 51"""
     distribution = Distribution(stage)
     await stage.start_manager(settings=DISTRIBUTING)
     await distribution.create(includedNamespaces={"list": [{"name": "kube-system"}, {"name": "kube-public"}]})
@@ -205,7 +205,7 @@ async def test_the_system_gets_nothing(stage: Stage) -> None:
 
 @pytest.mark.all_controllers
 async def test_copies_go_with_their_distribution(stage: Stage) -> None:
-    """case 56"""
+    """admission case 56"""
     distribution = await distributed(stage, "a")
     await stage.client.delete(RESOURCE_DISTRIBUTIONS, "", distribution.name)
 

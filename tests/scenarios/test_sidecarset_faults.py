@@ -204,7 +204,7 @@ def _images(pod: Document) -> list[str]:
 
 
 async def test_what_others_write_into_the_pods_meanwhile_stays(stage: Stage) -> None:
-    """case 72"""
+    """sidecarset case 72"""
     await bound(stage, sidecarset("log", container("log"), updateStrategy={"maxUnavailable": MOST_DOWN}))
     await stage.start_manager()
     await stage.create(cloneset(replicas=PODS_OF_ALL))
@@ -229,7 +229,7 @@ async def test_what_others_write_into_the_pods_meanwhile_stays(stage: Stage) -> 
 
 
 async def test_a_pod_that_goes_in_the_middle_holds_no_other_up(stage: Stage) -> None:
-    """case 71"""
+    """sidecarset case 71"""
     await bound(stage, sidecarset("log", container("log"), updateStrategy={"maxUnavailable": MOST_DOWN}))
     faulty = FaultyTransport(stage.manager_transport())
     await stage.start_manager(faulty)

@@ -179,7 +179,7 @@ async def test_a_cloneset_and_a_sidecarset_change_the_same_pods_at_once(stage: S
 
 @pytest.mark.node
 async def test_a_hot_upgrade_ends_with_one_working_and_one_idle_container(stage: Stage) -> None:
-    """cases 73 and 75"""
+    """sidecarset cases 73 and 75"""
     # given
     await create_set(stage, sidecarset("mesh", hot("mesh")))
     await stage.start_manager()
@@ -198,7 +198,7 @@ async def test_a_hot_upgrade_ends_with_one_working_and_one_idle_container(stage:
 
 
 async def test_a_pod_that_cannot_be_injected_is_refused_whole(stage: Stage) -> None:
-    """case 55"""
+    """sidecarset case 55"""
     policy = {"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu - 2"}}}
     await create_set(stage, sidecarset(LOG, container(LOG, resourcesPolicy=policy)))
     limited = {"name": "main", "image": "nginx:1", "resources": {"limits": {"cpu": "1"}}}
@@ -230,7 +230,7 @@ async def test_a_bad_sidecarset_is_refused_with_its_fields(stage: Stage) -> None
 
 @pytest.mark.node
 async def test_a_revision_of_before_is_injected_when_it_is_asked_for(stage: Stage) -> None:
-    """cases 48 and 51"""
+    """sidecarset cases 48 and 51"""
     # given two revisions
     await create_set(stage, sidecarset(LOG, container(LOG), customVersion="v1"))
     await stage.start_manager()
@@ -284,7 +284,7 @@ async def test_pods_recreated_by_their_workload_are_injected_afresh(stage: Stage
 
 @pytest.mark.node
 async def test_a_sidecarset_that_goes_leaves_pods_as_they_are_and_takes_its_revisions(stage: Stage) -> None:
-    """case 81"""
+    """sidecarset case 81"""
     await create_set(stage, sidecarset(LOG, container(LOG)))
     await stage.start_manager()
     await stage.create(cloneset(replicas=2))

@@ -40,7 +40,7 @@ async def ended(stage: Stage, *, code: int, env: list[Document]) -> list[Documen
 
 @pytest.mark.parametrize("code", [0, 1])
 async def test_a_request_names_the_sidecar_that_still_runs_and_there_is_one(stage: Stage, code: int) -> None:
-    """cases 82 and 85"""
+    """sidecarset cases 82 and 85"""
     (request,) = await ended(stage, code=code, env=[KILL])
     pod = await stage.get("job-x", resource=PODS)
     assert request["metadata"]["name"] == f"sidecar-termination-{pod['metadata']['uid']}"
@@ -55,7 +55,7 @@ async def test_a_request_names_the_sidecar_that_still_runs_and_there_is_one(stag
 
 
 async def test_where_its_end_does_not_count_the_phase_is_that_of_the_main_container(stage: Stage) -> None:
-    """case 87"""
+    """sidecarset case 87"""
     await ended(stage, code=0, env=[KILL, IGNORE])
 
     async def is_final() -> bool:

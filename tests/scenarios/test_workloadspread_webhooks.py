@@ -40,7 +40,7 @@ class Place:
         await self.user.create(WORKLOAD_SPREADS, self.namespace, document)
         async with asyncio.timeout(30):
             for one in found:
-                while not await one.spreading.reader.spreads(self.namespace):
+                while not await one.reviews.readers["workloadspread"].spreads(self.namespace):
                     await asyncio.sleep(0.02)
 
     async def entries(self) -> dict[str, Document]:
@@ -137,7 +137,7 @@ async def test_500_pods_through_two_replicas_fill_each_subset_exactly(place: Pla
         await place.spread(found, subset("a", 120), subset("b", 200), subset("c"))
         # when
         await creator.create(500)
-        stats = [one.spreading.allocator.stats() for one in found]
+        stats = [one.reviews.pod_chain.shared["workloadspread"].allocator.stats() for one in found]
     # then
     assert creator.counts == {"a": 120, "b": 200, "c": 180}
     entries = await place.entries()

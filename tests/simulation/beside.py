@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pykruise.admission.pods.budget import PreventedDisruption
+from pykruise.plans.pod_steps import PreventedDisruption
 from simulation.budget_rules import BudgetRules
 from simulation.history import Commit
 from simulation.pods import PodHistory

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.kube.ids import Key
+from pykruise.plans.pod_steps import PreventedDisruption
 from simulation.history import Commit
 from simulation.pods import Version, read_pod
 from simulation.rules import PODS, Scene, Violation, number

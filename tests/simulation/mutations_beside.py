@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.pods.budget import BudgetGuard
 from pykruise.kinds.podunavailablebudget import snapshot as budget_snapshot
 from pykruise.kinds.podunavailablebudget import status as budget_status
 from pykruise.kinds.podunavailablebudget import wakes as budget_wakes
 from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
+from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard
 from pykruise.kinds.sidecarset import choosing as sidecar_choosing
 from pykruise.kinds.sidecarset import managed_pod as sidecar_managed
 from pykruise.kinds.sidecarset import plan as sidecar_plan

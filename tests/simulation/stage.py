@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.pods.budget import PreventedDisruption
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.kinds import crds
@@ -39,6 +38,8 @@ from pykruise.kube.resources import (
 )
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import Settings
+from pykruise.plans.pod_steps import StepReport
+from pykruise.plans.review import Lookups
 from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.pods.probes.api import NODE_POD_PROBES
 from pykruise.runtime.reconcile import Reconciler
@@ -162,7 +163,9 @@ class Stage:
         rules = (
             webhooks.rules()
             if webhooks
-            else reviewers(admission_settings(self._kind.gates), clock=self._clock)
+            else reviewers(
+                admission_settings(self._kind.gates), ReviewContext(lookups=Lookups(clock=self._clock))
+            )
         )
         cluster = self._new_cluster(settings, rules)
         self._cluster = cluster
@@ -246,12 +249,13 @@ class Stage:
             versioned=self._versioned(),
             gates=self._kind.gates,
             revision=lambda: self._storage.revision,
-            on_prevented=self._on_prevented,
+            report=self._on_report,
         )
 
-    def _on_prevented(self, prevented: PreventedDisruption) -> None:
-        assert isinstance(self._rules, Together)
-        self._found += self._rules.on_prevented(prevented, self._now())
+    def _on_report(self, _component: str, report: StepReport) -> None:
+        if report.prevented is not None:
+            assert isinstance(self._rules, Together)
+            self._found += self._rules.on_prevented(report.prevented, self._now())
 
     def _versioned(self) -> tuple[str, ...]:
         """Kinds whose revisions a WorkloadSpread tells apart."""

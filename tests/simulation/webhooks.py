@@ -13,30 +13,29 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.pods.budget import OnPrevented
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds.containerrecreaterequest.types import CONTAINER_RECREATE_REQUESTS
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.persistentpodstate.readers import CachedStates
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.podunavailablebudget.readers import CachedBudgets
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS
 from pykruise.kinds.sidecarset.readers import CachedSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.workloadspread.assignment import Assignment, Spreading
-from pykruise.kinds.workloadspread.readers import CachedSpreads, SpreadReader
+from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Transport, WrappedTransport
 from pykruise.kube.clock import Clock
-from pykruise.kube.control.quota import Quota
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.group_kinds import GroupKind
+from pykruise.plans.kind import Kind
+from pykruise.plans.pod_steps import StepReport
 from pykruise.plans.review import Lookups, live_lookups
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
+from pykruise.pods.settings import settings_from
 from simulation.budget_rules import REVIEW, Review
 
 __all__ = ["Webhooks"]
@@ -62,7 +61,7 @@ class Webhooks:
     `kind` is what they are there for: the plural of WorkloadSpreads, SidecarSets, PodUnavailableBudgets or
     PersistentPodStates.
     `wire(name, transport)` makes the way to the API server; `versioned`: see the flag --ws-enabled-versioned-status.
-    `revision()` is what is stored now; `on_prevented` is called for each pod that a budget kept.
+    `revision()` is what is stored now; `report` is called with what pod steps report.
     """
 
     def __init__(
@@ -75,19 +74,19 @@ class Webhooks:
         versioned: Collection[str],
         gates: Gates,
         revision: Callable[[], int],
-        on_prevented: OnPrevented,
+        report: Callable[[str, StepReport], None],
     ) -> None:
         self._kind = kind
-        self._gates = gates
+        self._gates = gates if kind == POD_UNAVAILABLE_BUDGETS.plural else Gates()
         self._revision = revision
-        self._on_prevented = on_prevented
+        self._report = report
+        self._versioned = tuple(versioned)
         self._budgets: list[CachedBudgets] = []
         self._wires: list[Any] = []
         self._laters: dict[str, _Later] = {}
         self._rng = branch()
         self._clients: list[Client] = []
         self._spreads: list[CachedSpreads] = []
-        self._spreadings: list[Spreading] = []
         self._sidecars: list[CachedSidecars] = []
         self._states: list[CachedStates] = []
         for number in (1, 2):
@@ -97,9 +96,7 @@ class Webhooks:
             client = Client(self._wires[-1], clock=clock, rng=branch())
             self._clients.append(client)
             common: dict[str, Any] = {"namespace": NAMESPACE, "clock": clock}
-            spreads = CachedSpreads(client, **common, rng=branch())
-            self._spreads.append(spreads)
-            self._spreadings.append(Spreading(spreads, clock=clock, rng=branch(), versioned=versioned))
+            self._spreads.append(CachedSpreads(client, **common, rng=branch()))
             self._sidecars.append(CachedSidecars(client, **common, rng=branch()))
             if kind == PERSISTENT_POD_STATES.plural:
                 self._states.append(CachedStates(client, **common, rng=branch()))
@@ -109,22 +106,35 @@ class Webhooks:
 
     def rules(self) -> tuple[ReviewRule, ...]:
         """For the API server."""
-        spreading: Any = _AnySpreading(self._rng, self._spreadings)
-        sidecars: Any = _AnySidecars(self._rng, self._sidecars)
         if self._kind == WORKLOAD_SPREADS.plural:
-            return reviewers(clock=self._clock, rng=self._rng, spreading=spreading)
+            return self._of_any([self._rules(workloadspread=one) for one in self._spreads], self._any_of)
         if self._kind == POD_UNAVAILABLE_BUDGETS.plural:
-            return self._budget_rules()
+            replicas = [self._rules(podunavailablebudget=one) for one in self._budgets]
+            return self._of_any(replicas, self._any_noted)
         if self._kind == PERSISTENT_POD_STATES.plural:
-            states: Any = _AnyStates(self._rng, self._states)
-            readers = {"persistentpodstate": states}
-            return reviewers(clock=self._clock, rng=self._rng, lookups=Lookups(readers=readers))
+            return self._rules(persistentpodstate=_AnyStates(self._rng, self._states))
         if self._kind == POD_PROBE_MARKERS.plural:
-            return reviewers(clock=self._clock, rng=self._rng)
+            return self._rules()
         if self._kind == CONTAINER_RECREATE_REQUESTS.plural:
             asked = live_lookups(lambda: self._rng.choice(self._clients), namespace=NAMESPACE)
-            return reviewers(clock=self._clock, rng=self._rng, lookups=asked)
-        return reviewers(clock=self._clock, rng=self._rng, lookups=Lookups(readers={"sidecarset": sidecars}))
+            return self._reviewers(msgspec.structs.replace(asked, clock=self._clock))
+        return self._rules(sidecarset=_AnySidecars(self._rng, self._sidecars))
+
+    def _rules(self, **readers: Any) -> tuple[ReviewRule, ...]:
+        return self._reviewers(Lookups(readers=readers, clock=self._clock))
+
+    def _reviewers(self, lookups: Lookups) -> tuple[ReviewRule, ...]:
+        context = ReviewContext(
+            kind_settings=self._settings_of, lookups=lookups, report=self._report, rng=self._rng
+        )
+        return reviewers(admission_settings(self._gates), context)
+
+    def _settings_of(self, kind: Kind) -> Any:
+        return settings_from(
+            kind.settings,
+            gates=self._gates.__getitem__,
+            flags={"ws-enabled-versioned-status": self._versioned},
+        )
 
     @contextmanager
     def running(self, connect: Callable[[str], Transport]) -> Iterator[None]:
@@ -143,24 +153,26 @@ class Webhooks:
             for task in tasks:
                 task.cancel()
 
-    def _budget_rules(self) -> tuple[ReviewRule, ...]:
-        """Each request is reviewed by one of the replicas; what that knew then is noted."""
-        replicas = [
-            reviewers(
-                admission_settings(self._gates),
-                clock=self._clock,
-                rng=self._rng,
-                budgeting=Budgeting(one, clock=self._clock, rng=self._rng),
-                on_prevented=self._on_prevented,
-            )
-            for one in self._budgets
-        ]
+    def _of_any(
+        self,
+        replicas: Sequence[tuple[ReviewRule, ...]],
+        any_of: Callable[[Sequence[Reviewer]], Reviewer],
+    ) -> tuple[ReviewRule, ...]:
+        """Each request is reviewed by one of the replicas."""
         return tuple(
-            msgspec.structs.replace(same[0], reviewer=self._any_of([one.reviewer for one in same]))
+            msgspec.structs.replace(same[0], reviewer=any_of([rule.reviewer for rule in same]))
             for same in zip(*replicas, strict=True)
         )
 
     def _any_of(self, replicas: Sequence[Reviewer]) -> Reviewer:
+        async def review(request: AdmissionRequest) -> AdmissionAnswer:
+            return await self._rng.choice(replicas)(request)
+
+        return review
+
+    def _any_noted(self, replicas: Sequence[Reviewer]) -> Reviewer:
+        """The same, and what the replica knew then is noted."""
+
         async def review(request: AdmissionRequest) -> AdmissionAnswer:
             number = self._rng.randrange(len(replicas))
             if request.resource == PODS:
@@ -178,26 +190,6 @@ class Webhooks:
             if path.endswith(POD_UNAVAILABLE_BUDGETS.plural)
         ]
         return min([self._budgets[number].cache.stats().position, *held])
-
-
-class _AnySpreading:
-    """Spreading by whichever replica is asked."""
-
-    def __init__(self, rng: random.Random, all_of_them: Sequence[Spreading]) -> None:
-        self._rng = rng
-        self._all = all_of_them
-
-    @property
-    def reader(self) -> SpreadReader:
-        return self._rng.choice(self._all).reader
-
-    @property
-    def quota(self) -> Quota | None:
-        return self._rng.choice(self._all).quota
-
-    @property
-    def assignment(self) -> Assignment:
-        return self._rng.choice(self._all).assignment
 
 
 class _AnySidecars:

@@ -161,12 +161,16 @@ async def race(
             while actors.serving < pods or (await status()).get("unavailableAllowed") != let_go:
                 await asyncio.sleep(0.05)
         actors.is_full = True
-        before = [one.budgeting.spender.stats() for one in found]
+        before = [
+            one.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.stats() for one in found
+        ]
         cpu, begun = time.process_time(), time.monotonic()
         async with asyncio.timeout(240):
             await asyncio.gather(*(actors.remove(number) for number in range(going)))
         cpu, seconds = time.process_time() - cpu, time.monotonic() - begun
-        stats = [one.budgeting.spender.stats() for one in found]
+        stats = [
+            one.reviews.pod_chain.shared["podunavailablebudget"].budgeting.spender.stats() for one in found
+        ]
         async with asyncio.timeout(120):
             while (await status()).get("currentAvailable") != pods:
                 await asyncio.sleep(0.05)

@@ -5,18 +5,15 @@ refusal = await server.replica().judge(deletion(tied("p1")))
 """
 
 import asyncio
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from pykruise.admission.pods.budget import BudgetGuard, BudgetTie, PreventedDisruption
-from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard, BudgetTie, guarding
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, Snapshot, snapshot
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
@@ -26,6 +23,7 @@ from pykruise.kube.patches import apply_merge_patch
 from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.owners import OwnerReference
+from pykruise.plans.pod_steps import PreventedDisruption, StepReport
 from pykruise.plans.targets import TargetView, project_target
 from pykruise.plans.views import BUDGET_VIEWS, POD_VIEWS
 from pykruise.pods.settings import settings_from
@@ -33,6 +31,7 @@ from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import BudgetView, project_budget, related_annotations
 from pykruise.runtime.read import Memories
+from support.pod_chains import step_context
 from support.reviews import request
 from support.snapshots import read_of, taken
 
@@ -335,20 +334,16 @@ class Replica:
     def __init__(self, server: BudgetServer, *, gates: Gates, seed: int, is_stale: bool) -> None:
         self._server = server
         self._cached = deep_copy(server.budgets) if is_stale else None
-        settings = settings_from(Settings, gates=gates.__getitem__)
         self.prevented: list[PreventedDisruption] = []
         self.asked_for: list[str] = []
-        self.budgeting = Budgeting(
-            self,
-            clock=lambda: NOW,
-            rng=random.Random(seed),
-            in_place=settings.in_place,
-            is_resize_apart=settings.is_resize_apart,
-        )
-        self._guard = BudgetGuard(
-            self.budgeting, settings=admission_settings(gates), on_prevented=self.prevented.append
-        )
-        self._tie = BudgetTie(self.budgeting)
+        context = step_context(KIND, self, gates=gates, clock=lambda: NOW, report=self._keep, seed=seed)
+        self.guarding = guarding(context)
+        self._guard = BudgetGuard(self.guarding)
+        self._tie = BudgetTie(self.guarding)
+
+    def _keep(self, report: StepReport) -> None:
+        assert report.prevented is not None
+        self.prevented.append(report.prevented)
 
     async def judge(self, asked: AdmissionRequest) -> Status | None:
         """The answer of `/validate-pod`."""

@@ -18,17 +18,13 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.pods.chain import pod_kinds
+from pykruise.admission.pods.readers import live_readers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.agent.simulated import AgentTasks, simulated_agents
 from pykruise.kinds import conversions
 from pykruise.kinds.gates import GATES, Gates
-from pykruise.kinds.persistentpodstate.readers import LiveStates
-from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
-from pykruise.kinds.sidecarset.readers import LiveSidecars
-from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
@@ -39,9 +35,8 @@ from pykruise.kube.resources import NAMESPACES
 from pykruise.manager.manager import Manager
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
 from pykruise.plans.kind import Kind
+from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
-from pykruise.plans.views import MARKER_VIEWS
-from pykruise.runtime.object_reader import LiveObjects
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
@@ -181,16 +176,11 @@ async def busy_cluster(
 
 def _rules(client: Callable[[], Client], clock: Any, rng: random.Random) -> list[ReviewRule]:
     """The manager's own webhooks."""
-    readers = {
-        "sidecarset": LiveSidecars(client, namespace=NAMESPACE),
-        "podprobemarker": LiveObjects(client, MARKER_VIEWS),
-        "persistentpodstate": LiveStates(client, namespace=NAMESPACE, clock=clock),
-    }
+    place = ReaderPlace(client=client, namespace=NAMESPACE, clock=clock, rng=rng)
+    readers = live_readers(pod_kinds(), place)
     return reviewers(
         AdmissionSettings(gates=ALL_GATES),
-        lookups=live_lookups(client, namespace=NAMESPACE, clock=clock, readers=readers),
-        spreading=Spreading(LiveSpreads(client, namespace=NAMESPACE, clock=clock), clock=clock, rng=rng),
-        budgeting=Budgeting(LiveBudgets(client, clock=clock), clock=clock, rng=rng),
-        rng=rng,
-        clock=clock,
+        ReviewContext(
+            lookups=live_lookups(client, namespace=NAMESPACE, clock=clock, readers=readers), rng=rng
+        ),
     )

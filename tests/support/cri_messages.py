@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from pykruise.agent.cri.generate import descriptors_of
+from tools.cri_messages import descriptors_of
 
 __all__ = ["METHODS", "Method", "message", "whole_protocol"]
 

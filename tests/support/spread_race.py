@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import ReviewContext, reviewers, steps_of_pods
+from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import crds
-from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.readers import CachedSpreads
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer, ReviewRule
@@ -24,6 +24,7 @@ from pykruise.kube.clock import Clock
 from pykruise.kube.documents import decode
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
+from pykruise.plans.review import Lookups
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from support.spreads import note, pod, spread
 
@@ -78,8 +79,16 @@ async def race(
         CachedSpreads(_Late(clients), namespace=NAMESPACE, clock=clock, rng=rng)  # type: ignore[arg-type]
         for _ in range(replicas)
     ]
-    allocators = [Spreading(reader, clock=clock, rng=random.Random(n)) for n, reader in enumerate(readers)]
-    rules = alternating([reviewers(spreading=one) for one in allocators])
+    contexts = [
+        ReviewContext(
+            lookups=Lookups(readers={"workloadspread": reader}, clock=clock), rng=random.Random(number)
+        )
+        for number, reader in enumerate(readers)
+    ]
+    chains = [steps_of_pods(AdmissionSettings(), context) for context in contexts]
+    rules = alternating(
+        [reviewers(context=context, pods=chain) for context, chain in zip(contexts, chains, strict=True)]
+    )
     settings = ClusterSettings(nodes=1, collected=())  # the pods have an owner that is not there
     async with Cluster(settings, clock=clock, rng=rng, reviewers=rules) as cluster, AsyncExitStack() as stack:
         # Apart from the client that creates: one that waits for its own webhook would wait for ever.
@@ -114,7 +123,7 @@ async def race(
         before = time.process_time()
         placed = await asyncio.gather(*(create(number) for number in range(pods)))
         cpu_s = time.process_time() - before
-        stats = [one.allocator.stats() for one in allocators]
+        stats = [chain.shared["workloadspread"].allocator.stats() for chain in chains]
         return Race(
             pods=Counter(placed),
             missing=await _missing(cluster.client) if subsets else {},

@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kinds.workloadspread.injection import Matched, read_matched
+from pykruise.kinds.workloadspread.pod_steps import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.readers import places_patch
 from pykruise.kinds.workloadspread.targets import replicas_of
 from pykruise.kinds.workloadspread.types import SubsetStatus

@@ -11,12 +11,10 @@ from typing import Any, Final
 
 import orjson
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import kinds
 from pykruise.kinds.gates import GATES, Gates
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
-from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.ids import Key
 from pykruise.plans.review import Lookups
@@ -30,7 +28,6 @@ SETTINGS: Final = AdmissionSettings(
     gates=Gates.of(**dict.fromkeys(GATES, True)),
     deletion_protection=True,
     crd_cascading=True,
-    enhanced_liveness=True,
 )
 
 
@@ -119,14 +116,9 @@ def view_of(kind: str, document: Document) -> Any:
 
 def rules_around(cluster: Any) -> Sequence[ReviewRule]:
     """All webhooks, where this is stored."""
-    spreading = Spreading(cluster, clock=lambda: NOW, rng=random.Random(1))
-    budgeting = Budgeting(cluster, clock=lambda: NOW, rng=random.Random(1))
-    readers = {"sidecarset": cluster, "persistentpodstate": cluster, "podprobemarker": _Markers(cluster)}
-    return reviewers(
-        SETTINGS,
-        lookups=Lookups(readers=readers),
-        spreading=spreading,
-        budgeting=budgeting,
-        rng=random.Random(1),
-        clock=lambda: NOW,
-    )
+    readers = {
+        **{kind.name: cluster for kind in kinds() if kind.pods is not None and kind.pods.reads is not None},
+        "podprobemarker": _Markers(cluster),
+    }
+    lookups = Lookups(readers=readers, clock=lambda: NOW)
+    return reviewers(SETTINGS, ReviewContext(lookups=lookups, rng=random.Random(1)))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from pykruise.agent.cri.changes import RuntimeChanges
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CallRefusedError
-from pykruise.agent.cri.generate import DATA, descriptors_of, part_of
 from pykruise.agent.cri.protocol import message
 from pykruise.agent.cri.runtimes import find_runtimes, socket_paths
 from pykruise.agent.cri.shortened import LONGEST_FIELD, Shortened
@@ -24,6 +23,7 @@ from support.cri_messages import whole_protocol
 from support.cri_server import serving
 from support.fake_runtime import FakeRuntime, Remote
 from support.runtime_contract import CHECKS, Check
+from tools.cri_messages import DATA, descriptors_of, part_of
 
 
 def test_the_protocol_is_the_part_of_the_whole_that_it_says_it_is() -> None:

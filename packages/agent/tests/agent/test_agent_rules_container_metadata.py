@@ -105,7 +105,7 @@ def test_sources_are_sorted_by_variable_and_sidecarsets_own_ones_are_left_out() 
     [
         pytest.param(pod(), True, id="nothing was reported"),
         pytest.param(pod(reported=WHOLE), False, id="all is reported"),
-        pytest.param(pod(reported=WHOLE[::-1]), False, id="in another order (case 64)"),
+        pytest.param(pod(reported=WHOLE[::-1]), False, id="in another order (containers case 64)"),
         pytest.param(pod(reported=WHOLE[:1]), True, id="a container is missing"),
         pytest.param(pod(reported=WHOLE, ids={"app": "9", "side": "2"}), True, id="another run"),
         pytest.param(pod(reported=WHOLE, level="2"), True, id="another environment is wanted"),

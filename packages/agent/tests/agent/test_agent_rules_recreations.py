@@ -62,7 +62,7 @@ def test_the_next_is_stopped_once_the_one_before_is_recreating_case_10() -> None
     states = [state("a", "Recreating", isKilled=True), state("b", "Pending")]
     both = {"a": new("a"), "b": old("b")}
     assert advance(request("a", "b", states=states), both, NOW).stop == "b"
-    # and in order only when it is done (case 11)
+    # and in order only when it is done (containers case 11)
     assert advance(request("a", "b", states=states, orderedRecreate=True), both, NOW).stop == ""
 
 

@@ -16,7 +16,7 @@ from pykruise.kube.resources import EVENTS, PODS
 SETS = "clonesets.apps.kruise.io"
 
 
-class Reviews:
+class ScriptedReviews:
     """An API server that answers SubjectAccessReviews, and counts them."""
 
     def __init__(self, *allowed: tuple[str, str]) -> None:
@@ -51,7 +51,7 @@ class Clock:
         return self.now
 
 
-def access_of(reviews: Reviews) -> tuple[ReviewedAccess, Clock]:
+def access_of(reviews: ScriptedReviews) -> tuple[ReviewedAccess, Clock]:
     clock = Clock()
     user = User(name="jane", groups=("blue",))
     return ReviewedAccess(Client(reviews), user, clock=clock), clock
@@ -62,7 +62,7 @@ def in_namespaces(*names: str) -> Iterable[tuple[str, str]]:
 
 
 async def test_a_user_who_may_list_everywhere_is_asked_about_once() -> None:
-    reviews = Reviews((SETS, ""))
+    reviews = ScriptedReviews((SETS, ""))
     access, _ = access_of(reviews)
     await access.learn(in_namespaces("a", "b", "c"))
     await access.learn(in_namespaces("d"))
@@ -71,7 +71,7 @@ async def test_a_user_who_may_list_everywhere_is_asked_about_once() -> None:
 
 
 async def test_others_are_asked_about_namespace_by_namespace() -> None:
-    reviews = Reviews((SETS, "a"))
+    reviews = ScriptedReviews((SETS, "a"))
     access, _ = access_of(reviews)
     await access.learn(in_namespaces("a", "b"))
     assert (access.may_see(SETS, "a"), access.may_see(SETS, "b")) == (True, False)
@@ -80,12 +80,12 @@ async def test_others_are_asked_about_namespace_by_namespace() -> None:
 
 
 async def test_what_was_never_learned_may_not_be_seen() -> None:
-    access, _ = access_of(Reviews((SETS, "a")))
+    access, _ = access_of(ScriptedReviews((SETS, "a")))
     assert not access.may_see(SETS, "a")
 
 
 async def test_an_answer_counts_for_a_minute_and_a_no_of_one_namespace_for_five() -> None:
-    reviews = Reviews((SETS, "a"))
+    reviews = ScriptedReviews((SETS, "a"))
     access, clock = access_of(reviews)
     await access.learn(in_namespaces("a", "b"))
     reviews.allowed = {(SETS, "b")}
@@ -100,7 +100,7 @@ async def test_an_answer_counts_for_a_minute_and_a_no_of_one_namespace_for_five(
 
 
 async def test_a_user_whose_rights_cannot_be_read_sees_nothing_and_is_asked_about_again_soon() -> None:
-    reviews = Reviews((SETS, ""))
+    reviews = ScriptedReviews((SETS, ""))
     access, clock = access_of(reviews)
     reviews.is_away = True
     await access.learn(in_namespaces("a"))
@@ -112,7 +112,7 @@ async def test_a_user_whose_rights_cannot_be_read_sees_nothing_and_is_asked_abou
 
 
 async def test_two_streams_of_a_user_ask_once() -> None:
-    reviews = Reviews((SETS, ""))
+    reviews = ScriptedReviews((SETS, ""))
     access, _ = access_of(reviews)
     await asyncio.gather(access.learn(in_namespaces("a")), access.learn(in_namespaces("b")))
     assert reviews.asked == [(SETS, "")]

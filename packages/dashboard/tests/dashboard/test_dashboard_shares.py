@@ -80,7 +80,7 @@ async def test_all_sessions_share_one_tls_context() -> None:
     class Transport:
         async def close(self) -> None: ...
 
-    class Reviews:
+    class ScriptedReviews:
         """Whatever is shown is good."""
 
         async def request(self, request: Any) -> Response:
@@ -91,7 +91,7 @@ async def test_all_sessions_share_one_tls_context() -> None:
         made.append(connection)
         return Transport()
 
-    reviews: Any = Reviews()
+    reviews: Any = ScriptedReviews()
     connection = Connection(server="https://api", ssl_context=ssl.create_default_context())
     door = TokenDoor(Client(reviews), connection, clock=Clock(), transport_for=transport_for)
     for number in range(3):

@@ -177,7 +177,7 @@ async def test_a_note_is_void_once_another_program_has_led() -> None:
 
 
 async def test_the_lease_of_a_killed_leader_is_taken_when_it_runs_out_and_not_before() -> None:
-    """operations case_14"""
+    """operations case 14"""
     async with stand() as (place, candidate):
         a = candidate("a")
         await a.elector.wait_leading()
@@ -191,7 +191,7 @@ async def test_the_lease_of_a_killed_leader_is_taken_when_it_runs_out_and_not_be
 
 
 async def test_a_leader_that_cannot_renew_ends_before_another_one_leads() -> None:
-    """operations case_14"""
+    """operations case 14"""
     async with stand() as (_, candidate):
         a = candidate("a")
         await a.elector.wait_leading()

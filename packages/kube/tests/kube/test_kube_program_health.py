@@ -13,7 +13,7 @@ def test_all_checks_pass() -> None:
 
 
 def test_a_check_that_fails_is_named_with_its_reason() -> None:
-    """operations case_16"""
+    """operations case 16"""
 
     def webhook() -> Sequence[str]:
         return ("there is no certificate yet",)

@@ -44,7 +44,7 @@ def test_text_lines_show_fields_as_key_and_value() -> None:
 
 
 def test_each_json_line_is_one_object() -> None:
-    """operations case_45"""
+    """operations case 45"""
     found = [json.loads(line) for line in lines(LogSettings(format="json", verbosity=5))]
     assert [line["msg"] for line in found] == ["a detail", "3 writes", "it failed"]
     assert [line["level"] for line in found] == ["debug", "info", "error"]

@@ -411,7 +411,7 @@ async def test_no_add_is_lost_whatever_the_order_of_things(seed: int) -> None:
 
 
 async def test_failures_of_a_key_wait_twice_as_long_each_time_and_success_begins_anew() -> None:
-    """operations case_25"""
+    """operations case 25"""
     queue: WorkQueue[str] = WorkQueue(base_delay_s=0.005, max_delay_s=1000.0)
     waits = [await wait_after_failure(queue) for _ in range(25)]
     assert waits[:4] == pytest.approx([0.005, 0.01, 0.02, 0.04])
@@ -421,7 +421,7 @@ async def test_failures_of_a_key_wait_twice_as_long_each_time_and_success_begins
 
 
 async def test_retries_of_all_keys_together_follow_a_rate_after_a_burst() -> None:
-    """operations case_26"""
+    """operations case 26"""
     # given
     queue: WorkQueue[int] = WorkQueue(base_delay_s=0.005, retries_per_s=10.0, retry_burst=100)
     # when a thousand keys fail at once

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.chain import CONDITION, condition_of, judging_steps
-from pykruise.admission.pods.steps import StepError
-from pykruise.admission.settings import admission_settings
+from pykruise.admission.pods.chain import CONDITION, condition_of
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.conversion import PROTECT_OPERATIONS
 from pykruise.kube.admission import AdmissionRequest, MatchCondition
@@ -17,6 +15,7 @@ from pykruise.kube.errors import Status
 from pykruise.kube.ids import Key
 from pykruise.kube.values.cel import Meant
 from pykruise.kube.values.selectors import EVERYTHING
+from pykruise.plans.pod_steps import StepError
 from pykruise.pods.view import keys
 from pykruise.pods.workload.budgets import related_annotations
 from pykruise.sandbox.apiserver.custom.expressions import compile_expression
@@ -35,6 +34,7 @@ from support.budgets import (
     tied,
     update,
 )
+from support.pod_chains import chain_of
 
 REFUSED = 'podunavailablebudget.policy.kruise.io "pub" is forbidden: pub unavailable allowed is negative'
 RESIZE_APART = Gates.of(PodUnavailableBudgetUpdateGate=True, InPlacePodVerticalScaling=True)
@@ -109,17 +109,17 @@ async def test_what_is_spent_is_in_the_status_before_the_answer() -> None:
 @pytest.mark.parametrize(
     ("doc", "status"),
     [
-        (POD, allowed(0, disruptedPods={"p1": ago(3)})),  # case 37
+        (POD, allowed(0, disruptedPods={"p1": ago(3)})),  # admission case 37
         (POD, allowed(0, unavailablePods={"p1": ago(3)})),
-        (tied("p1", ready=False), allowed(0)),  # case 38
+        (tied("p1", ready=False), allowed(0)),  # admission case 38
         (tied("p1", phase="Failed"), allowed(0)),
-        (tied("p1", labels=UNAVAILABLE), allowed(0)),  # case 39
-        (tied("p1", annotations={keys.NO_PROTECT_ANNOTATION: "true"}), allowed(0)),  # case 41
-        (tied("p1", labels={"tier": "test"}), allowed(0)),  # case 42
+        (tied("p1", labels=UNAVAILABLE), allowed(0)),  # admission case 39
+        (tied("p1", annotations={keys.NO_PROTECT_ANNOTATION: "true"}), allowed(0)),  # admission case 41
+        (tied("p1", labels={"tier": "test"}), allowed(0)),  # admission case 42
         (pod("p1"), allowed(0)),
-        (tied("p1", to="gone"), allowed(0)),  # case 54
-        (POD, allowed(0, desired=0)),  # case 20
-        (POD, {}),  # case 55
+        (tied("p1", to="gone"), allowed(0)),  # admission case 54
+        (POD, allowed(0, desired=0)),  # admission case 20
+        (POD, {}),  # admission case 55
     ],
 )
 async def test_what_costs_nothing_may_always_go_cases_37_to_42_54_55(doc: Document, status: Any) -> None:
@@ -194,8 +194,8 @@ async def test_with_its_gate_off_an_update_is_free_and_no_budget_is_read_case_45
 @pytest.mark.parametrize(
     ("old", "new", "is_apart", "operations", "is_free"),
     [
-        (SMALL, LARGE, True, [], True),  # case 46
-        (SMALL, LARGE, False, [], False),  # case 47
+        (SMALL, LARGE, True, [], True),  # admission case 46
+        (SMALL, LARGE, False, [], False),  # admission case 47
         (SMALL, LARGE, True, ["RESIZE"], False),
         (SMALL, LARGE, False, ["RESIZE"], False),
         (SMALL, LARGE, False, ["DELETE"], True),
@@ -205,7 +205,7 @@ async def test_with_its_gate_off_an_update_is_free_and_no_budget_is_read_case_45
             True,
             [],
             False,
-        ),  # case 48
+        ),  # admission case 48
         (
             SMALL,
             sized(POD, {"cpu": "1", "memory": "1"}, limits={"cpu": "1", "memory": "1"}),
@@ -219,7 +219,7 @@ async def test_with_its_gate_off_an_update_is_free_and_no_budget_is_read_case_45
             True,
             [],
             False,
-        ),  # case 50
+        ),  # admission case 50
         (SMALL, of_image(LARGE, "nginx:2"), True, [], False),
         (SMALL, changed(LARGE, labels=UNAVAILABLE), True, [], False),
     ],
@@ -426,9 +426,8 @@ async def test_the_oldest_budget_gets_the_pod_and_after_it_the_first_by_name() -
 
 def is_asked(asked: AdmissionRequest, *, namespaces: list[str], gates: Gates = BOTH_GATES) -> bool:
     """Whether the match conditions let the request through, where there are budgets in these namespaces."""
-    settings = admission_settings(gates)
     meant = [Meant(selector=EVERYTHING, namespaces=(one,)) for one in namespaces]
-    conditions = condition_of(judging_steps(settings), {"PodUnavailableBudget": meant, "WorkloadSpread": []})
+    conditions = condition_of(chain_of(gates).judging, {"PodUnavailableBudget": meant, "WorkloadSpread": []})
     assert [type(one) for one in conditions] == [MatchCondition]
     assert conditions[0].name == CONDITION
     variables = {
@@ -470,7 +469,7 @@ def test_with_its_gate_off_deletions_and_evictions_are_not_asked_about(asked: Ad
 
 
 def test_while_it_is_not_known_where_budgets_are_all_evictions_are_asked_about() -> None:
-    (condition,) = condition_of(judging_steps(admission_settings(Gates())), {"WorkloadSpread": []})
+    (condition,) = condition_of(chain_of().judging, {"WorkloadSpread": []})
     for request_of, is_wanted in ((eviction("p1"), True), (deletion(pod("p1")), False)):
         variables = {
             "object": request_of.object,

@@ -1,21 +1,19 @@
 """The two steps of PodUnavailableBudget at their edges: what cannot be looked up, what is no business of a budget."""
 
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.budget import BudgetGuard, BudgetTie
-from pykruise.admission.pods.chain import changing_steps, judging_steps
-from pykruise.admission.pods.steps import StepError
-from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.kind import KIND
+from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard, BudgetTie, guarding
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import Document, annotations_of
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.owners import OwnerReference
+from pykruise.plans.pod_steps import StepError
 from pykruise.plans.targets import OwnerMissingError
 from pykruise.pods.view import keys
 from pykruise.pods.workload.budgets import BudgetView, related_annotations
@@ -33,6 +31,7 @@ from support.budgets import (
     tied,
     update,
 )
+from support.pod_chains import chain_of, step_context
 from support.reviews import request
 
 REPLICA_SET: Owner = ("apps/v1", "ReplicaSet", "web-1")
@@ -162,12 +161,13 @@ async def test_a_pod_that_names_no_namespace_is_in_that_of_the_request(
     replica.in_namespace = in_namespace  # type: ignore[method-assign]
     # when
     doc = {"metadata": metadata}
-    found = await BudgetTie(replica.budgeting).change(doc, request(PODS, doc, namespace="of-the-request"))
+    found = await BudgetTie(replica.guarding).change(doc, request(PODS, doc, namespace="of-the-request"))
     # then
     assert (found, asked) == (None, [namespace])
 
 
 async def test_budgets_that_cannot_be_looked_up_hold_up_no_new_pod() -> None:
+    """admission case 26"""
     replica = BudgetServer(budget(maxUnavailable=1)).replica()
 
     async def in_namespace(namespace: str) -> Sequence[BudgetView]:
@@ -179,8 +179,9 @@ async def test_budgets_that_cannot_be_looked_up_hold_up_no_new_pod() -> None:
 
 
 async def test_where_budgets_are_not_read_pods_are_neither_tied_nor_kept() -> None:
-    guard = BudgetGuard(None, settings=AdmissionSettings(), on_prevented=lambda prevented: None)
-    assert await BudgetTie(None).change(POD, request(PODS, POD)) is None
+    without = guarding(step_context(KIND))
+    guard = BudgetGuard(without)
+    assert await BudgetTie(without).change(POD, request(PODS, POD)) is None
     assert await guard.judge(deletion(POD)) is None
 
 
@@ -190,10 +191,11 @@ async def test_where_budgets_are_not_read_pods_are_neither_tied_nor_kept() -> No
 def test_the_steps_of_budgets_are_there_while_something_is_guarded(
     deletions: bool, updates: bool, is_there: bool
 ) -> None:
-    settings = AdmissionSettings(budgets_guard_deletion=deletions, budgets_guard_updates=updates)
-    changing = changing_steps(settings, rng=random.Random(1))
-    assert any(isinstance(step, BudgetTie) for step in changing) is is_there
-    assert any(isinstance(step, BudgetGuard) for step in judging_steps(settings)) is is_there
+    steps = chain_of(
+        Gates.of(PodUnavailableBudgetDeleteGate=deletions, PodUnavailableBudgetUpdateGate=updates)
+    )
+    assert any(isinstance(found.step, BudgetTie) for found in steps.changing) is is_there
+    assert any(isinstance(found.step, BudgetGuard) for found in steps.judging) is is_there
 
 
 # ── pods that go, or change ──────────────────────────────────────────────────
@@ -262,7 +264,7 @@ async def test_what_is_told_of_a_pod_that_a_budget_kept() -> None:
     assert await replica.judge(eviction("p1")) is not None
     (event,) = replica.prevented
     assert (event.namespace, event.pod, event.uid) == ("shop", "p1", "uid-p1")
-    assert (event.budget, event.username) == ("pub", "alice")
+    assert (event.kind, event.name, event.username) == ("PodUnavailableBudget", "pub", "alice")
 
 
 async def test_a_pod_that_is_deleted_with_all_others_is_told_of_by_its_own_name() -> None:

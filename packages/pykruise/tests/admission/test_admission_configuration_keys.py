@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.pods.chain import pod_kinds
+from pykruise.admission.pods.readers import live_readers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.kinds.sidecarset.facts import WHITELIST_KEY
-from pykruise.kinds.sidecarset.readers import LiveSidecars
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY, LiveSpreads
+from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, Resource
+from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import Lookups
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from support.reviews import request
@@ -52,13 +53,10 @@ async def judged_by(data: dict[str, str] | None) -> AsyncIterator[Any]:
             doc = {"metadata": {"name": CONFIGURATION}, "data": data}
             await place.client.create(CONFIG_MAPS, "kruise-system", doc)
         clock = loop_clock(start=0.0)
-        spreads = LiveSpreads(lambda: place.client, namespace="kruise-system", clock=clock)
-        rules = reviewers(
-            lookups=Lookups(
-                readers={"sidecarset": LiveSidecars(lambda: place.client, namespace="kruise-system")}
-            ),
-            spreading=Spreading(spreads, clock=clock, rng=random.Random(1)),
+        here = ReaderPlace(
+            client=lambda: place.client, namespace="kruise-system", clock=clock, rng=random.Random(1)
         )
+        rules = reviewers(context=ReviewContext(lookups=Lookups(readers=live_readers(pod_kinds(), here))))
 
         async def ask(resource: Resource, doc: dict[str, Any]) -> AdmissionAnswer:
             rule = next(one for one in rules if one.name == f"v{resource.kind.lower()}.kb.io")

@@ -93,7 +93,7 @@ def test_no_kind_can_be_made_while_its_controller_does_not_run() -> None:
 def test_a_kind_whose_gate_is_off_cannot_be_made_or_changed(
     kind: str, side: str, gates: dict[str, bool], message: str, code: int
 ) -> None:
-    """admission case 45; operations case_5; admission 3.5"""
+    """admission case 45, containers case 8, images case 34, operations case 5; admission 3.5"""
     rule = rule_of(kind, side, **gates)
     doc: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {"a": 1}}
     for answer in (asked(rule, kind, doc), asked(rule, kind, {**doc, "spec": {"a": 2}}, old=doc)):

@@ -25,6 +25,7 @@ from pykruise.admission.reviews import rules_by_path
 from pykruise.admission.stores import SecretStore
 from pykruise.admission.webhook_plan import CONFIRM_S, CrdView, WebhookTarget
 from pykruise.admission.webhook_sync import WebhookSync, WebhookSyncError
+from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.client.client import Client
@@ -34,11 +35,13 @@ from pykruise.kube.errors import ApiError, ConflictError, Status
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests, Meant
 from pykruise.kube.values.selectors import selector_from
+from pykruise.plans.pod_steps import PodSelection, Webhook
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from support.reviews import request
 from support.sandbox import small_cluster
 
 ALL = reviewers()
+SELECTION = PodSelection(views=SIDECAR_SET_VIEWS, announces=("selector", "namespaceSelector"))
 RULES = rules_by_path(ALL)
 QUIET_S, SETTLE_S = 120.0, 1.0
 CRDS = [
@@ -199,15 +202,15 @@ async def test_a_sidecarset_is_allowed_when_api_servers_had_time_to_load_the_new
         replica = it.replica()
         await replica.settle()
         started = now()
-        await replica.remover.remove(asked("log"))
+        await replica.remover.remove(asked("log"), "mutating")
         assert now() - started == SETTLE_S
         assert await it.asked_about() == ""
         # the next one, a moment later, need not wait: they have been asking about every pod since then
         started = now()
-        await replica.remover.remove(asked("proxy", "review-2"))
+        await replica.remover.remove(asked("proxy", "review-2"), "mutating")
         assert now() == started
         # but at another replica, which has not seen how long that has been so
-        await it.replica().remover.remove(asked("dns", "review-3"))
+        await it.replica().remover.remove(asked("dns", "review-3"), "mutating")
         assert now() - started == SETTLE_S
 
 
@@ -225,7 +228,7 @@ async def test_a_budget_is_allowed_when_api_servers_had_time_to_load_the_conditi
         assert 'request.operation == "CREATE"' not in await judged()
         of_new_pods, started = await it.asked_about(), now()
         # when
-        await replica.remover.remove(asked("pub", of=POD_UNAVAILABLE_BUDGETS))
+        await replica.remover.remove(asked("pub", of=POD_UNAVAILABLE_BUDGETS), "validating")
         # then, and new pods need not be asked about: the controller ties those that were missed
         assert now() - started == SETTLE_S
         assert await judged() == ""
@@ -238,7 +241,7 @@ async def test_every_review_is_written_down_so_that_no_replica_narrows_across_it
         other, before = it.replica(), await it.live()
 
         async def read() -> Interests:
-            await other.remover.remove(asked("log"))
+            await other.remover.remove(asked("log"), "mutating")
             return it.interests()
 
         replica = it.replica(read=read)
@@ -281,7 +284,7 @@ async def test_a_replica_that_has_read_nothing_yet_leaves_conditions_as_they_are
 
 async def test_without_a_configuration_there_is_nothing_to_open() -> None:
     async with small_cluster(nodes=0) as place:
-        await World(place.client).replica().remover.remove(asked("log"))
+        await World(place.client).replica().remover.remove(asked("log"), "mutating")
 
 
 async def test_a_configuration_that_never_stops_changing_refuses_the_sidecarset() -> None:
@@ -291,7 +294,7 @@ async def test_a_configuration_that_never_stops_changing_refuses_the_sidecarset(
 
     async with world() as it:
         with pytest.raises(ConflictError):
-            await ConditionRemover(Busy(it.client.transport)).remove(asked("log"))
+            await ConditionRemover(Busy(it.client.transport)).remove(asked("log"), "mutating")
 
 
 # ── reviews that announce ────────────────────────────────────────────────────
@@ -320,19 +323,20 @@ async def test_a_change_that_selects_other_pods_is_announced_before_it_is_allowe
 ) -> None:
     heard: list[AdmissionRequest] = []
 
-    async def announce(request: AdmissionRequest) -> None:
+    async def announce(request: AdmissionRequest, webhook: Webhook) -> None:
+        assert webhook == "mutating"
         heard.append(request)
 
     async def allow(_: AdmissionRequest) -> AdmissionAnswer:
         return ALLOWED
 
-    reviewer = announced(allow, announce, "selector", "namespaceSelector")
+    reviewer = announced(allow, announce, SELECTION)
     assert await reviewer(review) == ALLOWED
     assert heard == ([review] if is_announced else [])
 
 
 async def test_what_cannot_be_announced_is_refused_and_what_is_refused_is_not_announced() -> None:
-    async def fail(_: AdmissionRequest) -> None:
+    async def fail(_: AdmissionRequest, __: Webhook) -> None:
         raise ApiError(Status(code=503, message="the API server is away"))
 
     async def allow(_: AdmissionRequest) -> AdmissionAnswer:
@@ -341,11 +345,11 @@ async def test_what_cannot_be_announced_is_refused_and_what_is_refused_is_not_an
     async def refuse(_: AdmissionRequest) -> AdmissionAnswer:
         return AdmissionAnswer(refusal=Status(code=422))
 
-    refusal = (await announced(allow, fail)(request(SIDECAR_SETS, doc()))).refusal
+    refusal = (await announced(allow, fail, SELECTION)(request(SIDECAR_SETS, doc()))).refusal
     assert refusal is not None
     assert refusal.code == 500
     assert "the API server is away" in refusal.message
-    refusal = (await announced(refuse, fail)(request(SIDECAR_SETS, doc()))).refusal
+    refusal = (await announced(refuse, fail, SELECTION)(request(SIDECAR_SETS, doc()))).refusal
     assert refusal is not None
     assert refusal.code == 422
 
@@ -375,7 +379,7 @@ async def test_no_pod_slips_past_a_sidecarset_however_reviews_and_passes_fall(se
 
         async def life(name: str) -> None:
             await asyncio.sleep(rng.uniform(0, 1000))
-            await rng.choice(both).remover.remove(asked(name, name))
+            await rng.choice(both).remover.remove(asked(name, name), "mutating")
             due[name] = meant(name)
             await asyncio.sleep(rng.uniform(0, 60))
             it.sets[name] = due[name]

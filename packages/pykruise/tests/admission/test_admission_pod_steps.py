@@ -1,17 +1,20 @@
 """Steps of pod admission: pods that lack what most pods have, and the ends of what they take."""
 
-import random
 from typing import Any
 
 import orjson
 import pytest
 
-from pykruise.admission.pods.launch_priority import LaunchPriority
-from pykruise.admission.pods.liveness import with_probes_moved
-from pykruise.admission.pods.readiness_gate import ReadinessGate
-from pykruise.admission.pods.steps import PodStep, StepError, is_dry
+from pykruise.kinds.enhancedliveness.pod_steps import with_probes_moved
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.launchpriority.kind import KIND as LAUNCH_PRIORITY
+from pykruise.kinds.launchpriority.pod_steps import LaunchPriority
+from pykruise.kinds.podreadiness.kind import KIND as POD_READINESS
+from pykruise.kinds.podreadiness.pod_steps import ReadinessGate
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.resources import PODS
+from pykruise.plans.pod_steps import PodStep, StepError, is_dry
+from support.pod_chains import step_context
 from support.reviews import request
 
 PRIORITY, BARRIER = "KRUISE_CONTAINER_PRIORITY", "KRUISE_CONTAINER_BARRIER"
@@ -31,7 +34,7 @@ async def changed(step: PodStep, pod: Document) -> Document | None:
 async def launched(*containers: Document, **metadata: Any) -> Document | None:
     """A pod of these containers, as the step wants it."""
     pod = {"metadata": {"name": "web-x", **metadata}, "spec": {"containers": list(containers)}}
-    return await changed(LaunchPriority(random.Random(1)), pod)
+    return await changed(LaunchPriority(step_context(LAUNCH_PRIORITY)), pod)
 
 
 def wants(name: str, priority: str, *env: Document) -> Document:
@@ -97,14 +100,14 @@ async def test_a_name_is_drawn_only_where_there_is_none() -> None:
 
 async def test_a_pod_without_metadata_has_an_order_all_the_same() -> None:
     pod = {"spec": {"containers": [wants("a", "1"), {"name": "b"}]}}
-    assert keys_of(await changed(LaunchPriority(random.Random(1)), pod)) == ["p_1", "p_0"]
+    assert keys_of(await changed(LaunchPriority(step_context(LAUNCH_PRIORITY)), pod)) == ["p_1", "p_0"]
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"containers": None}, {"containers": []}])
 async def test_no_containers_have_no_order(spec: Document | None) -> None:
     for annotations in ({}, ORDERED):
         pod = {"metadata": {"name": "web-x", "annotations": annotations}, "spec": spec}
-        assert await changed(LaunchPriority(random.Random(1)), pod) is None
+        assert await changed(LaunchPriority(step_context(LAUNCH_PRIORITY)), pod) is None
 
 
 # ── enhanced liveness ────────────────────────────────────────────────────────
@@ -147,7 +150,8 @@ def test_a_pod_without_liveness_probes_stays_as_it_is(spec: Document | None) -> 
     ],
 )
 async def test_the_gate_comes_last(spec: Document | None, gates: list[str | None]) -> None:
-    found = await changed(ReadinessGate(for_all=True), {"metadata": {"name": "x"}, "spec": spec})
+    context = step_context(POD_READINESS, gates=Gates.of(KruisePodReadinessGate=True))
+    found = await changed(ReadinessGate(context), {"metadata": {"name": "x"}, "spec": spec})
     assert found is not None
     assert found["metadata"] == {"name": "x"}
     assert [one.get("conditionType") for one in found["spec"]["readinessGates"]] == gates

@@ -1,6 +1,5 @@
 """Pod admission: which steps change a new pod, in which order, and how."""
 
-import random
 from typing import Any
 
 import msgspec
@@ -8,18 +7,19 @@ import orjson
 import pytest
 
 from pykruise.admission.pods import chain
-from pykruise.admission.pods.readiness_gate import OF_KRUISE_WORKLOAD
-from pykruise.admission.pods.steps import PodStep, StepError
-from pykruise.admission.settings import AdmissionSettings
-from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
+from pykruise.admission.pods.chain import NamedStep
+from pykruise.kinds.gates import Gates
+from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.errors import Status
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.cel import ALWAYS, Interests, Meant
 from pykruise.kube.values.selectors import EVERYTHING, selector_from
+from pykruise.plans.pod_steps import PodStep, StepError
+from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD
+from support.pod_chains import chain_of
 from support.reviews import at_once, request
 
-ORDERING = AdmissionSettings()
 KRUISE = "apps.kruise.io/v1beta1"
 ORDER = "apps.kruise.io/container-launch-priority"
 LIVENESS = "apps.kruise.io/using-enhanced-liveness"
@@ -53,10 +53,8 @@ def pod(
     }
 
 
-def answer(
-    doc: dict[str, Any] | None, settings: AdmissionSettings | None = None, **asked: Any
-) -> AdmissionAnswer:
-    steps = chain.changing_steps(settings or ORDERING, rng=random.Random(1))
+def answer(doc: dict[str, Any] | None, gates: Gates | None = None, **asked: Any) -> AdmissionAnswer:
+    steps = chain_of(gates).changing
     before = deep_copy(doc)
     found = at_once(
         chain.mutating(steps), request(PODS, doc, operation=asked.pop("operation", "CREATE"), **asked)
@@ -65,8 +63,8 @@ def answer(
     return found
 
 
-def changed(doc: dict[str, Any], settings: AdmissionSettings | None = None) -> Document:
-    found = answer(doc, settings).object
+def changed(doc: dict[str, Any], gates: Gates | None = None) -> Document:
+    found = answer(doc, gates).object
     assert found is not None
     return found
 
@@ -94,7 +92,7 @@ def test_a_pod_of_a_kruise_workload_gets_the_readiness_gate_once() -> None:
 def test_other_pods_get_no_readiness_gate(owner: tuple[str, str] | None) -> None:
     """admission case 18; pitfall 8; inplace-update case 55"""
     assert answer(pod(owner=owner)) == ALLOWED
-    for_all = AdmissionSettings(readiness_gate_for_all=True)
+    for_all = Gates.of(KruisePodReadinessGate=True)
     assert changed(pod(owner=owner), for_all)["spec"]["readinessGates"] == [
         {"conditionType": "KruisePodReady"}
     ]
@@ -110,7 +108,7 @@ def test_an_owner_that_does_not_control_the_pod_does_not_count() -> None:
 
 
 def test_ordered_containers_wait_for_keys_that_count_down() -> None:
-    """admission case 20; in-place update case 57"""
+    """admission case 20; in-place inplace-update case 57"""
     doc = pod("a", "b", "c", annotations={ORDER: "Ordered"}, priorities={"a": "nonsense"})
     assert barriers(changed(doc)) == [
         {"name": "web-x-barrier", "key": "p_0"},
@@ -120,7 +118,7 @@ def test_ordered_containers_wait_for_keys_that_count_down() -> None:
 
 
 def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
-    """admission case 21; in-place update case 61"""
+    """admission case 21; in-place inplace-update case 61"""
     doc = pod("a", "b", priorities={"a": "1"}, metadata={"name": "", "generateName": "web-"})
     found = changed(doc)
     name = found["metadata"]["name"]
@@ -134,7 +132,7 @@ def test_a_pod_that_is_to_get_a_name_gets_it_with_its_barriers() -> None:
 
 @pytest.mark.parametrize("value", ["high", "", "1.5", "١", "0x1", " 1", "9" * 30, "--1"])
 def test_a_priority_that_is_no_whole_number_is_refused_with_500(value: str) -> None:
-    """admission case 22; in-place update case 59"""
+    """admission case 22; in-place inplace-update case 59"""
     refusal = answer(pod("a", "b", priorities={"b": value})).refusal
     assert refusal is not None
     assert refusal.code == 500
@@ -144,12 +142,12 @@ def test_a_priority_that_is_no_whole_number_is_refused_with_500(value: str) -> N
 
 @pytest.mark.parametrize("priorities", [{"a": "5", "b": "5"}, {"a": "0"}, {"a": "+0", "b": "-0"}, {}])
 def test_equal_priorities_need_no_barrier(priorities: dict[str, str]) -> None:
-    """admission case 23; in-place update case 58"""
+    """admission case 23; in-place inplace-update case 58"""
     assert answer(pod("a", "b", priorities=priorities)) == ALLOWED
 
 
 def test_a_single_container_has_nothing_to_wait_for() -> None:
-    """in-place update case 60"""
+    """in-place inplace-update case 60"""
     assert answer(pod("a", annotations={ORDER: "Ordered"}, initContainers=[{"name": "i"}])) == ALLOWED
 
 
@@ -170,8 +168,6 @@ def test_a_container_that_has_its_barrier_gets_no_second_one() -> None:
 class Sidecar:
     """A step that injects a container, as SidecarSet does."""
 
-    name = "sidecar"
-
     def wanted(self, interests: Interests) -> str:
         return ALWAYS
 
@@ -183,8 +179,8 @@ class Sidecar:
 def test_injected_containers_take_part_in_the_order() -> None:
     """admission case 24"""
     # given a step between the gate and the barriers
-    gate, *later = chain.changing_steps(ORDERING, rng=random.Random(1))
-    review = chain.mutating([gate, Sidecar(), *later])
+    gate, *later = chain_of().changing
+    review = chain.mutating([gate, NamedStep("sidecar", Sidecar()), *later])
     # when
     found = at_once(review, request(PODS, pod("app", annotations={ORDER: "Ordered"}))).object
     # then
@@ -203,7 +199,7 @@ def test_liveness_probes_move_to_the_annotation_in_their_order() -> None:
     doc["spec"]["containers"][0]["livenessProbe"] = probes[0]
     doc["spec"]["containers"][2]["livenessProbe"] = probes[1]
     # when
-    found = changed(doc, AdmissionSettings(enhanced_liveness=True))
+    found = changed(doc, Gates.of(EnhancedLivenessProbe=True))
     # then
     assert all("livenessProbe" not in one for one in found["spec"]["containers"])
     assert found["metadata"]["annotations"]["mine"] == "x"
@@ -225,7 +221,7 @@ def test_probes_stay_where_they_are_otherwise(owner: tuple[str, str], value: str
     """admission case 30"""
     doc = pod("a", owner=owner, annotations={LIVENESS: value})
     doc["spec"]["containers"][0]["livenessProbe"] = {"httpGet": {"port": 80}}
-    found = answer(doc, AdmissionSettings(enhanced_liveness=gate)).object or doc
+    found = answer(doc, Gates.of(EnhancedLivenessProbe=gate)).object or doc
     assert found["spec"]["containers"] == doc["spec"]["containers"]
 
 
@@ -244,8 +240,6 @@ def test_only_new_pods_are_changed(operation: str, subresource: str) -> None:
 class Stumbling:
     """A step that relies on what API servers promise."""
 
-    name = "stumbling"
-
     def wanted(self, _: Interests) -> str:
         return ALWAYS
 
@@ -260,7 +254,7 @@ def stumbled(doc: dict[str, Any] | None) -> AdmissionAnswer:
 
 
 def by_step(step: PodStep, doc: dict[str, Any] | None) -> AdmissionAnswer:
-    return at_once(chain.mutating([step]), request(PODS, doc, operation="CREATE"))
+    return at_once(chain.mutating([NamedStep("step", step)]), request(PODS, doc, operation="CREATE"))
 
 
 @pytest.mark.parametrize(
@@ -306,26 +300,25 @@ def test_a_step_that_changes_nothing_after_all_leaves_no_patch() -> None:
     """pitfall 19"""
 
     class Same:
-        name = "same"
-
         def wanted(self, interests: Interests) -> str:
             return ALWAYS
 
         async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
             return deep_copy(pod)  # type: ignore[no-any-return]
 
-    assert at_once(chain.mutating([Same()]), request(PODS, pod())) == ALLOWED
+    assert at_once(chain.mutating([NamedStep("same", Same())]), request(PODS, pod())) == ALLOWED
 
 
 def test_steps_have_the_order_of_openkruise_and_are_there_while_their_gates_are_on() -> None:
     """admission, pod webhooks"""
-    gates = ("workload_spread", "budgets_guard_deletion", "enhanced_liveness", "probes_on_virtual_nodes")
+    gates = (
+        *("WorkloadSpread", "PodUnavailableBudgetDeleteGate", "EnhancedLivenessProbe"),
+        "EnablePodProbeMarkerOnServerless",
+    )
 
     def names(is_on: bool) -> tuple[list[str], list[str]]:
-        switched: dict[str, Any] = dict.fromkeys(gates, is_on)
-        settings = AdmissionSettings(**switched)
-        changing = chain.changing_steps(settings, rng=random.Random(1))
-        return [step.name for step in changing], [step.name for step in chain.judging_steps(settings)]
+        steps = chain_of(Gates.of(**dict.fromkeys(gates, is_on)))
+        return [step.name for step in steps.changing], [step.name for step in steps.judging]
 
     assert names(is_on=True) == (
         [
@@ -346,8 +339,8 @@ def test_steps_have_the_order_of_openkruise_and_are_there_while_their_gates_are_
     )
 
 
-def asked_about(interests: Interests, **settings: Any) -> list[str]:
-    steps = chain.changing_steps(AdmissionSettings(**settings), rng=random.Random(1))
+def asked_about(interests: Interests, **gates: bool) -> list[str]:
+    steps = chain_of(Gates.of(**gates)).changing
     return [one.expression for one in chain.condition_of(steps, interests)]
 
 
@@ -359,9 +352,9 @@ def test_api_servers_ask_about_the_pods_that_some_step_wants() -> None:
     assert 'o.apiVersion.startsWith("apps.kruise.io/")' in both
     assert "KRUISE_CONTAINER_PRIORITY" in both
     assert 'g.conditionType == "KruisePodReady"' in both, "not about pods that come with the gate"
-    [with_liveness] = asked_about(NO_INTERESTS, enhanced_liveness=True)
+    [with_liveness] = asked_about(NO_INTERESTS, EnhancedLivenessProbe=True)
     assert 'annotations["apps.kruise.io/using-enhanced-liveness"] == "true"' in with_liveness
-    [for_all] = asked_about(NO_INTERESTS, readiness_gate_for_all=True)
+    [for_all] = asked_about(NO_INTERESTS, KruisePodReadinessGate=True)
     assert 'g.conditionType == "KruisePodReady"' in for_all
     assert OF_KRUISE_WORKLOAD not in for_all
 
@@ -380,10 +373,10 @@ def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_sel
     [spread] = asked_about({"SidecarSet": (), "WorkloadSpread": [shop], "PodUnavailableBudget": ()})
     assert 'request.namespace in ["shop"]' in spread
     assert asked_about(
-        {"SidecarSet": (), "WorkloadSpread": [shop], "PodUnavailableBudget": ()}, workload_spread=False
+        {"SidecarSet": (), "WorkloadSpread": [shop], "PodUnavailableBudget": ()}, WorkloadSpread=False
     ) == [without_interests]
     # and with the gate for them those that a PodProbeMarker selects
-    [probed] = asked_about({**NO_INTERESTS, "PodProbeMarker": [web]}, probes_on_virtual_nodes=True)
+    [probed] = asked_about({**NO_INTERESTS, "PodProbeMarker": [web]}, EnablePodProbeMarkerOnServerless=True)
     assert 'object.metadata.labels["app"] in ["web"]' in probed
     assert asked_about({**NO_INTERESTS, "PodProbeMarker": [web]}) == [without_interests]
     # and all while it is not known what they mean
@@ -393,7 +386,7 @@ def test_api_servers_ask_about_the_pods_that_sidecarsets_and_workloadspreads_sel
 
 def test_evictions_are_asked_about_where_there_are_workloadspreads_and_noted_pods_always() -> None:
     def asked(interests: Interests) -> str:
-        [condition] = chain.condition_of(chain.judging_steps(AdmissionSettings()), interests)
+        [condition] = chain.condition_of(chain_of().judging, interests)
         return condition.expression
 
     noted = '"apps.kruise.io/matched-workloadspread" in oldObject.metadata.annotations'
@@ -413,8 +406,6 @@ def test_evictions_are_asked_about_where_there_are_workloadspreads_and_noted_pod
 class Judge:
     """A step that answers with the verdict that it is given."""
 
-    name = "judge"
-
     def wanted(self, interests: Interests) -> str:
         return ALWAYS
 
@@ -429,10 +420,15 @@ class Judge:
         return self._verdict
 
 
+def review_by(*judges: Judge) -> Reviewer:
+    """The review of `/validate-pod` with these steps."""
+    return chain.judging([NamedStep("judge", judge) for judge in judges])
+
+
 def test_judges_see_updates_resizes_deletions_and_evictions() -> None:
     """pitfall 11"""
     judge = Judge()
-    review = chain.judging([judge])
+    review = review_by(judge)
     old = pod()
     for asked in (
         request(PODS, old, old=old),
@@ -450,22 +446,22 @@ def test_judges_see_updates_resizes_deletions_and_evictions() -> None:
 def test_a_deletion_without_the_old_object_is_allowed() -> None:
     """admission case 32"""
     judge = Judge(Status(code=403))
-    assert at_once(chain.judging([judge]), request(PODS, None)) == ALLOWED
+    assert at_once(review_by(judge), request(PODS, None)) == ALLOWED
     assert judge.seen == []
 
 
 def test_updates_of_pods_are_allowed_without_reading_budgets_while_their_gate_is_off() -> None:
     """admission case 33"""
-    review = chain.judging(chain.judging_steps(AdmissionSettings()))
+    review = chain.judging(chain_of().judging)
     assert at_once(review, request(PODS, pod(), old=pod())) == ALLOWED
 
 
 def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:
     no, never = Status(code=429, message="budget"), Judge()
     asked = request(PODS, None, old=pod())
-    assert at_once(chain.judging([Judge(), Judge(no), never]), asked).refusal == no
+    assert at_once(review_by(Judge(), Judge(no), never), asked).refusal == no
     assert never.seen == []
-    refusal = at_once(chain.judging([Judge(StepError("no cache"))]), asked).refusal
+    refusal = at_once(review_by(Judge(StepError("no cache"))), asked).refusal
     assert refusal is not None
     assert (refusal.code, refusal.message) == (400, "no cache")
 
@@ -474,15 +470,13 @@ def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:
 def test_only_pods_are_changed_and_judged(plural: str) -> None:
     other = msgspec.structs.replace(PODS, plural=plural)
     judge = Judge(Status(code=403))
-    assert at_once(chain.judging([judge]), request(other, None, old=pod())) == ALLOWED
-    steps = chain.changing_steps(ORDERING, rng=random.Random(1))
+    assert at_once(review_by(judge), request(other, None, old=pod())) == ALLOWED
+    steps = chain_of().changing
     assert at_once(chain.mutating(steps), request(other, pod(owner=(KRUISE, "CloneSet")))) == ALLOWED
 
 
 class Failing:
     """A step that cannot do its work."""
-
-    name = "failing"
 
     def __init__(self, error: StepError) -> None:
         self._error = error
@@ -506,9 +500,10 @@ def test_a_step_that_cannot_do_its_work_refuses_and_says_whether_to_try_again(
     code: int, changing: tuple[int, str], judging: tuple[int, str]
 ) -> None:
     error = StepError("no cache", code=code)
+    steps = [NamedStep("failing", Failing(error)), NamedStep("sidecar", Sidecar())]
     found = (
-        at_once(chain.mutating([Failing(error), Sidecar()]), request(PODS, pod())),
-        at_once(chain.judging([Judge(error), Judge()]), request(PODS, None, old=pod())),
+        at_once(chain.mutating(steps), request(PODS, pod())),
+        at_once(review_by(Judge(error), Judge()), request(PODS, None, old=pod())),
     )
     refusals = [one.refusal for one in found if one.refusal is not None]
     assert [(one.code, one.reason) for one in refusals] == [changing, judging]

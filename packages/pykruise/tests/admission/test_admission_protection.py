@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.admission.protection import LABEL, Protection, RefusedDeletion, crd_resource, guarded
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.errors import KubeError
@@ -251,7 +251,8 @@ def test_without_the_gate_services_and_ingresses_have_no_webhook() -> None:
 def test_protection_works_without_pod_webhooks() -> None:
     """pitfall 6; operations case 9"""
     settings = AdmissionSettings(deletion_protection=True, pod_webhook=False)
-    rules = {rule.name: rule for rule in reviewers(settings, counts=Counts(pods=1))}
+    protection = Protection(Counts(pods=1), is_on=True)
+    rules = {rule.name: rule for rule in reviewers(settings, ReviewContext(protection=protection))}
     assert "mpod.kb.io" not in rules
     asked = request(NAMESPACES, None, old=labelled("Cascading"), name="x")
     answer = asyncio.run(_ask(rules["vnamespace.kb.io"].reviewer, asked))

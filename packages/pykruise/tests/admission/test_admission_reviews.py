@@ -7,8 +7,8 @@ import msgspec
 import orjson
 import pytest
 
-from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import LONG_AT_ONCE, LONG_REVIEW, Reviews
+from pykruise.admission.reviewers import ReviewContext, reviewers
+from pykruise.admission.reviews import LONG_AT_ONCE, LONG_REVIEW, ReviewDispatcher
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import (
@@ -28,10 +28,10 @@ from support.reviews import Reply, posted, read, request
 PATH = "/review"
 
 
-def serving(reviewer: Reviewer, *, mutating: bool = True) -> Reviews:
+def serving(reviewer: Reviewer, *, mutating: bool = True) -> ReviewDispatcher:
     every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
     rule = ReviewRule(name="test", reviewer=reviewer, mutating=mutating, rules=(every,), path=PATH)
-    return Reviews([rule])
+    return ReviewDispatcher([rule])
 
 
 def saying(answer: AdmissionAnswer) -> Reviewer:
@@ -52,7 +52,9 @@ class RecordingReviewer:
         return ALLOWED
 
 
-async def reply(reviews: Reviews, body: bytes, *, path: str = PATH, timeout_s: float = 10.0) -> Reply:
+async def reply(
+    reviews: ReviewDispatcher, body: bytes, *, path: str = PATH, timeout_s: float = 10.0
+) -> Reply:
     return read(await reviews.answer(path, body, timeout_s=timeout_s))
 
 
@@ -197,7 +199,7 @@ async def test_warnings_arrive_and_stay_short() -> None:
 async def test_a_reviewer_that_fails_is_a_500_without_details_of_the_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """operations case_42"""
+    """operations case 42"""
 
     # given
     async def review(_: AdmissionRequest) -> AdmissionAnswer:
@@ -243,7 +245,7 @@ async def test_a_review_that_takes_too_long_is_answered_before_the_api_server_gi
 async def test_both_spellings_of_a_path_lead_to_the_same_review() -> None:
     """admission case 58, as far as the server goes"""
     # given
-    reviews = Reviews(reviewers())
+    reviews = ReviewDispatcher(reviewers())
     doc = cloneset(3).document
     del doc["spec"]["updateStrategy"]
     body = posted(request(CLONE_SETS, doc))
@@ -267,8 +269,8 @@ async def test_a_long_review_is_done_aside_and_answered_like_a_short_one(
             return await super().run(function, *arguments)
 
     aside = Counting()
-    rules = reviewers(aside=aside)
-    reviews = Reviews(rules, aside=aside)
+    rules = reviewers(context=ReviewContext(aside=aside))
+    reviews = ReviewDispatcher(rules, aside=aside)
     doc = cloneset(3).document
     del doc["spec"]["updateStrategy"]
     doc["metadata"]["annotations"] = {"long": "x" * LONG_REVIEW}

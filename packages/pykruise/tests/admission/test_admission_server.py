@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pykruise.admission.reviews import Reviews
+from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.admission.server import (
     LONG_CONVERSION,
     Limits,
@@ -77,7 +77,7 @@ async def running(
     every = ResourceRule(groups=("*",), resources=("*/*",), operations=("*",))
     rule = ReviewRule(name="test", reviewer=reviewer, mutating=False, rules=(every,), path="/review")  # type: ignore[arg-type]
     server = WebhookServer(
-        {**review_paths(Reviews([rule])), **conversion_path("/convert")},
+        {**review_paths(ReviewDispatcher([rule])), **conversion_path("/convert")},
         host="127.0.0.1",
         port=0,
         limits=limits,

@@ -1,20 +1,21 @@
 """The step of pod admission that puts sidecars in: what it reads, what it reports, and when it refuses."""
 
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from pykruise.admission.pods import chain
-from pykruise.admission.pods.refusals import Refusal, RefusalEvents
-from pykruise.admission.settings import AdmissionSettings
+from pykruise.admission.pods.reports import record_events
+from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.admission import AdmissionAnswer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import PODS
+from pykruise.plans.pod_steps import StepReport
 from pykruise.pods.workload.revisions import RevisionView
+from support.pod_chains import chain_of
 from support.reviews import at_once, request
 from support.sidecarsets import NOW, container, names, pod, sidecarset, view
 
@@ -50,25 +51,25 @@ class Reader:
         return None
 
 
-PLAIN = AdmissionSettings(workload_spread=False)
+PLAIN = Gates.of(WorkloadSpread=False)
 
 
 def answer(
     reader: Reader | None,
     doc: Document,
     *,
-    refused: list[Refusal] | None = None,
-    settings: AdmissionSettings = PLAIN,
+    refused: list[StepReport] | None = None,
+    gates: Gates = PLAIN,
     **asked: Any,
 ) -> AdmissionAnswer:
-    steps = chain.changing_steps(
-        settings,
-        rng=random.Random(1),
-        clock=lambda: NOW,
-        sidecars=reader,
-        on_refused=(refused if refused is not None else []).append,
-    )
-    return at_once(chain.mutating(steps), request(PODS, doc, **asked))
+    def report(component: str, report: StepReport) -> None:
+        assert component == "sidecarset-controller"
+        if refused is not None:
+            refused.append(report)
+
+    readers = {"sidecarset": reader} if reader is not None else {}
+    steps = chain_of(gates, clock=lambda: NOW, report=report, **readers)
+    return at_once(chain.mutating(steps.changing), request(PODS, doc, **asked))
 
 
 LOG = sidecarset("log", container("log"))
@@ -98,7 +99,7 @@ def test_the_namespace_is_asked_for_only_where_it_matters() -> None:
 
 @pytest.mark.parametrize("asked", [{"operation": "UPDATE"}, {"subresource": "status"}])
 def test_only_creation_injects(asked: dict[str, Any]) -> None:
-    """case 35"""
+    """admission case 35"""
     assert answer(Reader(LOG), pod(), **asked).object is None
 
 
@@ -108,12 +109,12 @@ def test_revisions_are_asked_for_only_where_one_of_before_is_injected() -> None:
     reader = Reader(
         LOG, before, sidecarset("not-paused", container("x"), injectionStrategy={"paused": False})
     )
-    refused: list[Refusal] = []
+    refused: list[StepReport] = []
     refusal = answer(reader, pod(), refused=refused).refusal
     assert reader.asked == ["sets", "revisions of before"]
     # and one that is not there is named, with the set that wants it
     assert refusal is not None
-    assert [one.sidecarset and one.sidecarset.name for one in refused] == ["before"]
+    assert [event.name for report in refused for event in report.events] == ["before"]
 
 
 @pytest.mark.parametrize(
@@ -135,10 +136,10 @@ def test_a_pod_without_metadata_is_one_of_the_default_namespace() -> None:
 
 @pytest.mark.parametrize(("is_sorted", "order"), [(False, ["z", "e", "main"]), (True, ["e", "z", "main"])])
 def test_sidecars_are_sorted_where_the_gate_says_so(is_sorted: bool, order: list[str]) -> None:
-    """case 32"""
+    """admission case 32"""
     reader = Reader(sidecarset("one", container("z")), sidecarset("two", container("e")))
-    settings = AdmissionSettings(workload_spread=False, sort_sidecars=is_sorted)
-    found = answer(reader, pod(), settings=settings).object
+    gates = Gates.of(WorkloadSpread=False, EnableSortSidecarContainerByName=is_sorted)
+    found = answer(reader, pod(), gates=gates).object
     assert found is not None
     assert names(found) == order
 
@@ -148,7 +149,7 @@ def test_without_a_reader_nothing_is_done() -> None:
 
 
 def test_what_cannot_be_looked_up_refuses_the_pod_but_a_namespace_does_not() -> None:
-    """case 36"""
+    """admission case 36"""
     refusal = answer(Reader(LOG, broken="sets"), pod()).refusal
     assert refusal is not None
     assert refusal.code == 500
@@ -170,19 +171,18 @@ def owned() -> Document:
 
 
 def test_a_refused_pod_is_reported_with_its_sidecarset_and_its_owner() -> None:
-    refused: list[Refusal] = []
+    refused: list[StepReport] = []
     found = answer(Reader(negative()), owned(), refused=refused).refusal
     assert found is not None
     assert found.code == 500
-    (one,) = refused
-    assert one.sidecarset is not None
-    assert one.owner is not None
-    assert (one.sidecarset.name, one.owner.name, one.namespace) == ("log", "web-1", "shop")
-    assert "must not be negative" in one.message
+    (report,) = refused
+    of_set, of_owner = report.events
+    assert (of_set.name, of_owner.name, of_owner.namespace) == ("log", "web-1", "shop")
+    assert all("must not be negative" in event.message for event in report.events)
 
 
 def test_a_refused_dry_run_is_not_reported() -> None:
-    refused: list[Refusal] = []
+    refused: list[StepReport] = []
     assert answer(Reader(negative()), owned(), refused=refused, dry_run=True).refusal is not None
     assert refused == []
 
@@ -197,10 +197,10 @@ class Recorder:
 
 
 def test_the_events_are_on_both_objects() -> None:
-    refused: list[Refusal] = []
+    refused: list[StepReport] = []
     answer(Reader(negative()), owned(), refused=refused)
     recorder = Recorder()
-    RefusalEvents(recorder).tell(refused[0])  # type: ignore[arg-type]
+    record_events(recorder, refused[0])  # type: ignore[arg-type]
     assert recorder.events == [
         ("SidecarSet", "/log", "FailedInjection"),
         ("ReplicaSet", "shop/web-1", "FailedInjection"),

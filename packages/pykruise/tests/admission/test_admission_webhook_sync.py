@@ -152,7 +152,7 @@ def test_nothing_of_a_foreign_conversion_is_kept_in_memory() -> None:
 
 
 async def test_a_webhook_is_registered_when_the_kind_that_it_is_about_is_there() -> None:
-    """operations case_19; admission 3.4, whatever is installed first"""
+    """operations case 19; admission 3.4, whatever is installed first"""
     rules = reviewers()
     async with sync_of(rules=rules) as (sync, client):
         for resource, doc in zip((MUTATING, VALIDATING), configurations(rules, Endpoint()), strict=True):

@@ -25,7 +25,7 @@ def test_without_a_text_the_defaults_count() -> None:
 
 
 def test_an_unknown_gate_is_refused_with_those_that_are_known() -> None:
-    """case_1"""
+    """operations case 1"""
     with pytest.raises(GateError, match="'Foo' is not known") as refused:
         parse(["Foo=true"])
     assert str(refused.value).endswith(", ".join(("AllAlpha", "AllBeta", *sorted(all_gates()))))
@@ -43,7 +43,7 @@ def test_a_value_that_is_no_boolean_is_refused(text: str) -> None:
     "text", ["AllAlpha=true,CloneSetShortHash=false", "CloneSetShortHash=false,AllAlpha=true"]
 )
 def test_what_is_set_by_name_wins_over_all_of_a_stage_in_either_order(text: str) -> None:
-    """case_2 case_3"""
+    """operations cases 2 and 3"""
     gates = parse([text])
     # DeletionProtectionForCRDCascadingGate needs a gate that is not alpha.
     assert ALPHA - on(gates) == {"CloneSetShortHash", "DeletionProtectionForCRDCascadingGate"}
@@ -70,7 +70,7 @@ def test_a_gate_asked_to_be_both_is_refused() -> None:
 
 
 def test_without_the_pod_webhook_what_needs_it_is_off_and_a_note_says_so() -> None:
-    """case_4"""
+    """operations case 4"""
     gates = parse(["PodWebhook=false,WorkloadSpread=true"])
     assert not gates["WorkloadSpread"]
     assert not gates["PodUnavailableBudgetDeleteGate"]
@@ -80,12 +80,12 @@ def test_without_the_pod_webhook_what_needs_it_is_off_and_a_note_says_so() -> No
 
 
 def test_without_the_daemon_there_are_no_image_pull_jobs() -> None:
-    """case_5"""
+    """operations case 5"""
     assert not parse(["KruiseDaemon=false,ImagePullJobGate=true"])["ImagePullJobGate"]
 
 
 def test_without_the_daemon_nothing_is_downloaded_ahead() -> None:
-    """case_6"""
+    """operations case 6"""
     gates = parse(["KruiseDaemon=false,PreDownloadImageForInPlaceUpdate=true"])
     assert not gates["PreDownloadImageForInPlaceUpdate"]
     assert not gates["PreDownloadImageForDaemonSetUpdate"]
@@ -93,7 +93,7 @@ def test_without_the_daemon_nothing_is_downloaded_ahead() -> None:
 
 
 def test_downloading_ahead_needs_image_pull_jobs() -> None:
-    """case_7"""
+    """operations case 7"""
     gates = parse(["PreDownloadImageForDaemonSetUpdate=true"])
     assert gates["ImagePullJobGate"]
     assert gates.notes == ()
@@ -107,17 +107,17 @@ def test_no_image_pull_jobs_while_downloading_ahead_is_noted(cause: str) -> None
 
 
 def test_cascading_protection_of_crds_needs_deletion_protection() -> None:
-    """case_8"""
+    """operations case 8"""
     assert not parse(["DeletionProtectionForCRDCascadingGate=true"])["DeletionProtectionForCRDCascadingGate"]
 
 
 def test_deletion_protection_does_not_need_the_pod_webhook() -> None:
-    """case_9"""
+    """operations case 9"""
     assert parse(["ResourcesDeletionProtection=true,PodWebhook=false"])["ResourcesDeletionProtection"]
 
 
 def test_the_old_switch_in_the_environment_changes_the_default_only() -> None:
-    """case_10"""
+    """operations case 10"""
     environ = {"CUSTOM_RESOURCE_ENABLE": "CloneSet"}
     assert not parse(environ=environ)["PodWebhook"]
     assert parse(["PodWebhook=true"], environ=environ)["PodWebhook"]
@@ -213,6 +213,7 @@ NEEDS = {
     "workloadspread": {"WorkloadSpread"},
     "resourcedistribution": {"ResourceDistributionGate"},
     "sidecarterminator": {"SidecarTerminator"},
+    "enhanced-liveness": {"EnhancedLivenessProbe"},
     "podunavailablebudget": {"PodUnavailableBudgetDeleteGate", "PodUnavailableBudgetUpdateGate"},
 }
 """Of a budget one of the two is enough; all others need each."""

@@ -165,7 +165,7 @@ def test_a_wrong_flag_is_refused_with_a_message(argv: list[str], message: str) -
 
 
 def test_an_unknown_gate_is_refused() -> None:
-    """case_1"""
+    """operations case 1"""
     with pytest.raises(GateError, match="'Foo' is not known"):
         parse(["--feature-gates=Foo=true"], environ={})
 
@@ -174,7 +174,7 @@ def test_an_unknown_gate_is_refused() -> None:
     ("seconds", "is_accepted"), [("-1", False), ("0", True), ("2678400", True), ("2678401", False)]
 )
 def test_the_time_to_live_of_image_pulls_has_bounds(seconds: str, is_accepted: bool) -> None:
-    """case_11"""
+    """operations case 11"""
     flag = f"--default-ttlseconds-for-always-nodeimage={seconds}"
     if is_accepted:
         assert settings(flag).flags["default-ttlseconds-for-always-nodeimage"] == int(seconds)
@@ -185,7 +185,7 @@ def test_the_time_to_live_of_image_pulls_has_bounds(seconds: str, is_accepted: b
 
 @pytest.mark.parametrize("port", ["abc", "0", "70000"])
 def test_a_webhook_port_that_is_none_is_refused(port: str) -> None:
-    """case_12"""
+    """operations case 12"""
     with pytest.raises(FlagError, match="WEBHOOK_PORT"):
         settings(environ={"WEBHOOK_PORT": port})
 
@@ -197,7 +197,7 @@ def test_the_resync_period_is_ten_hours_unless_it_says_otherwise() -> None:
 
 
 def test_a_resync_period_that_cannot_be_read_is_noted_and_ignored() -> None:
-    """case_23"""
+    """operations case 23"""
     found = settings("--sync-period=abc")
     assert found.resync_s == RESYNC_S
     assert found.notes == (

@@ -55,7 +55,7 @@ async def pods(place: Place, namespace: str = "default") -> int:
 async def test_a_manager_waits_for_its_crds_says_so_once_and_starts_when_they_come(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """operations case_20; and no restart is needed"""
+    """operations case 20; and no restart is needed"""
     caplog.set_level(logging.INFO, logger="pykruise")
     async with small_cluster() as place, running(place) as manager:
         # given a cluster without CRDs
@@ -125,7 +125,7 @@ async def test_a_right_that_one_controller_lacks_holds_only_that_controller(
 
 
 async def test_a_manager_of_one_namespace_leaves_the_others_alone() -> None:
-    """operations case_21"""
+    """operations case 21"""
     async with small_cluster() as place:
         await install(place)
         await place.create(NAMESPACES, {"metadata": {"name": "foo"}})
@@ -138,7 +138,7 @@ async def test_a_manager_of_one_namespace_leaves_the_others_alone() -> None:
 
 
 async def test_every_object_is_looked_at_again_after_the_resync_period() -> None:
-    """operations case_22"""
+    """operations case 22"""
     async with small_cluster() as place:
         await install(place)
         async with running(place, settings=Settings(resync_s=600.0)) as manager:
@@ -169,7 +169,7 @@ async def test_without_a_resync_period_nothing_happens_while_nothing_changes() -
 
 
 async def test_a_controller_has_as_many_workers_as_its_flag_says() -> None:
-    """operations case_24"""
+    """operations case 24"""
     async with small_cluster() as place:
         await install(place)
         settings = Settings(tuning=Tuning(workers={"cloneset": 1}))

@@ -24,7 +24,7 @@ FOLDERS = (
 SHARE = 0.6
 """Of a manager's memory: the rest is for the program itself, and for the views of a cluster's objects."""
 FINITE = {
-    *("api.py:_required", "descriptions.py:_classes", "descriptions.py:_of_fields", "settings.py:_sources"),
+    *("types.py:_required", "descriptions.py:_classes", "descriptions.py:_of_fields", "settings.py:_sources"),
     *("builtin_types.py:_definitions", "builtin_types.py:_struct_decoder", "builtin_types.py:decoder_for"),
     *("builtin_types.py:fields_of", "schemas.py:_definitions"),
     *("__init__.py:_crd", "__init__.py:_folders_in", "__init__.py:_kind"),

@@ -99,7 +99,7 @@ def test_what_is_not_the_manager_s_cannot_be_changed() -> None:
 
 
 def test_with_external_certificates_there_is_no_right_to_write_configurations_or_secrets() -> None:
-    """operations case_39"""
+    """operations case 39"""
     allowed = authorizer(EnableExternalCerts=True)
     group = "admissionregistration.k8s.io"
     name = "kruise-validating-webhook-configuration"
@@ -120,7 +120,7 @@ def test_only_protecting_crds_may_list_everything() -> None:
     ("role", "verb", "may"), [("view", "list", True), ("view", "patch", False), ("edit", "patch", True)]
 )
 def test_kubernetes_own_roles_learn_of_the_kinds(role: str, verb: str, may: bool) -> None:
-    """operations case_41"""
+    """operations case 41"""
     documents = aggregated_roles()
     found = named(documents, "ClusterRole", f"aggregate-kruise-{role}")
     assert found["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{role}"] == "true"
@@ -128,7 +128,7 @@ def test_kubernetes_own_roles_learn_of_the_kinds(role: str, verb: str, may: bool
 
 
 def test_resource_distributions_are_for_admins() -> None:
-    """operations case_41"""
+    """operations case 41"""
     documents = aggregated_roles()
     edit = Authorizer([named(documents, "ClusterRole", "aggregate-kruise-edit")])
     assert not edit.allows("patch", "apps.kruise.io", "resourcedistributions")

@@ -7,10 +7,10 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
-from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.admission.protection import RefusedDeletion
 from pykruise.kube.values.owners import OwnerReference
 from pykruise.manager.webhook_metrics import WebhookMetrics
+from pykruise.plans.pod_steps import PreventedDisruption
 
 
 def refused(kind: str, *, is_counted: bool = True) -> RefusedDeletion:
@@ -41,7 +41,8 @@ def prevented(*, namespace: str = "shop", owner: str = "web") -> PreventedDisrup
     return PreventedDisruption(
         namespace=namespace,
         pod="web-0",
-        budget="pub",
+        kind="PodUnavailableBudget",
+        name="pub",
         uid="uid-web-0",
         owner=reference if owner else None,
         username="alice",
@@ -103,7 +104,7 @@ def test_refused_deletions_are_counted_under_the_originals_names_and_logged(tmp_
 def test_a_log_that_cannot_be_written_is_reported_once_and_goes_to_standard_output(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """operations case_44"""
+    """operations case 44"""
     (tmp_path / "log").write_text("a file where the folder should be")
     metrics = WebhookMetrics(log_folder=str(tmp_path / "log"))
     metrics.refuse(refused("Namespace"))

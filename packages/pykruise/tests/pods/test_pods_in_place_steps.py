@@ -329,7 +329,7 @@ def test_unknown_fields_survive_the_update() -> None:
 
 
 def test_the_lifecycle_state_goes_into_the_same_write() -> None:
-    """lifecycle 6.1; case 12"""
+    """lifecycle 6.1; lifecycle case 12"""
     pod = PaperPod(pod_document("c1"))
     assert begin(pod, images(c1="c1:v2"), metadata=state_metadata(LifecycleState.UPDATING, now=NOW)) == [
         "status",

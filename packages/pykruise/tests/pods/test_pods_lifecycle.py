@@ -226,7 +226,7 @@ def entry(key: str, agent: str = "Lifecycle") -> dict[str, str]:
 
 
 def test_a_pod_without_the_gate_is_not_held_back() -> None:
-    """lifecycle case 29, inplace case 54"""
+    """lifecycle case 29, inplace-update case 54"""
     assert hold_back(pod(), PRE_DELETE_HOOK, now=NOW) == []
 
 
@@ -265,7 +265,7 @@ def test_keys_of_other_writers_stay_sorted_beside_it() -> None:
 
 
 def test_letting_go_takes_only_its_own_key_away() -> None:
-    """lifecycle case 30, inplace case 53"""
+    """lifecycle case 30, inplace-update case 53"""
     message = json.dumps([entry("x", "Other"), entry(PRE_UPDATE_HOOK)])
     found = let_go(gated(message, "False"), PRE_UPDATE_HOOK, now=NOW)
     assert found[0]["status"] == "False"
@@ -283,7 +283,7 @@ def test_letting_go_of_nothing_writes_nothing(message: str | None) -> None:
 
 
 def test_missing_conditions_are_true_without_reason() -> None:
-    """inplace case 44"""
+    """inplace-update case 44"""
     builder = cloneset(1).set_condition("a", keys.IN_PLACE_READY, None)
     assert missing_conditions(builder.pod_views()[0], now=NOW) == [
         {"type": keys.IN_PLACE_READY, "status": "True", "lastTransitionTime": "2026-01-31T12:00:00Z"}

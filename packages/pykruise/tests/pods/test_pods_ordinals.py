@@ -14,13 +14,13 @@ from support.statefulset_builder import created, statefulset
     ("reserved", "start", "replicas", "expected"),
     [
         ([], 0, 3, [0, 1, 2]),
-        ([1], 0, 4, [0, 2, 3, 4]),  # case 5
-        (["2-5", 7], 0, 4, [0, 1, 6, 8]),  # case 6
-        ([0, 4], 2, 3, [2, 3, 5]),  # case 7
-        ([0, 2, 3, 4, 5], 2, 3, [6, 7, 8]),  # case 7
+        ([1], 0, 4, [0, 2, 3, 4]),  # statefulset case 5
+        (["2-5", 7], 0, 4, [0, 1, 6, 8]),  # statefulset case 6
+        ([0, 4], 2, 3, [2, 3, 5]),  # statefulset case 7
+        ([0, 2, 3, 4, 5], 2, 3, [6, 7, 8]),  # statefulset case 7
         (["0-2000000000"], 0, 2, [2000000001, 2000000002]),
         (["3-5", "4-8", "9-9", 2], 0, 4, [0, 1, 10, 11]),
-        ([7], 0, 3, [0, 1, 2]),  # case 11
+        ([7], 0, 3, [0, 1, 2]),  # statefulset case 11
         ([0], 0, 0, []),
         (["0-1"], 1, 1, [2]),
         ([], 2147483646, 3, [2147483646, 2147483647]),
@@ -29,18 +29,18 @@ from support.statefulset_builder import created, statefulset
 def test_wanted_ordinals_leave_the_reserved_ones_out(
     reserved: list[int | str], start: int, replicas: int, expected: list[int]
 ) -> None:
-    """statefulset case 5, 6, 7 and 11"""
+    """statefulset statefulset case 5, 6, 7 and 11"""
     assert wanted_ordinals(start=start, replicas=replicas, reserved=reserved_of(reserved)) == expected
 
 
 def test_an_ordinal_beyond_32_bits_is_never_wanted() -> None:
-    """statefulset case 21: the name of such a pod would say no ordinal"""
+    """statefulset statefulset case 21: the name of such a pod would say no ordinal"""
     given: dict[str, Any] = {"start": 2**31 - 2, "replicas": 9, "reserved": reserved_of([])}
     assert [is_wanted(2**31 + more, **given) for more in (-3, -2, -1, 0)] == [False, True, True, False]
 
 
 def test_the_plan_makes_just_these() -> None:
-    """statefulset case 5 and 7"""
+    """statefulset statefulset case 5 and 7"""
     assert created(statefulset(4, pods=False, parallel=True).with_spec(reserveOrdinals=[1]).plan()) == [
         0,
         2,
@@ -68,14 +68,14 @@ def test_without_the_gate_pods_start_at_zero() -> None:
         ("web-x", ("", -1)),
         ("3", ("", -1)),
         ("web-٣", ("", -1)),
-        ("web-4294967296", ("web", -1)),  # case 21
+        ("web-4294967296", ("web", -1)),  # statefulset case 21
         ("web-00000000001", ("web", -1)),
         ("web-0000000001", ("web", 1)),
         ("web-2147483647", ("web", 2147483647)),
     ],
 )
 def test_a_name_says_whose_and_which(name: str, expected: tuple[str, int]) -> None:
-    """statefulset case 21"""
+    """statefulset statefulset case 21"""
     assert split_name(name) == expected
 
 

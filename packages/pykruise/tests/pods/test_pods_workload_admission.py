@@ -10,7 +10,7 @@ from pykruise.kube.errors import Cause, UnreachableError
 from pykruise.kube.pod_rules.field_errors import required
 from pykruise.kube.resources import Resource
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, TEMPLATE, Parts
-from pykruise.pods.workload.admission import Reviews, name_of
+from pykruise.pods.workload.admission import SpecReviews, name_of
 from support.reviews import at_once, request
 
 Doc = dict[str, Any]
@@ -23,8 +23,8 @@ def read_spec(given: Mapping[str, Any]) -> tuple[Doc | None, str]:
     return (None, "spec.size: bad") if given.get("size") == "bad" else (dict(given), "")
 
 
-def reviews(**more: Any) -> Reviews[Doc]:
-    return Reviews(resource=CREWS, versions=("v1beta1",), read_spec=read_spec, **more)
+def reviews(**more: Any) -> SpecReviews[Doc]:
+    return SpecReviews(resource=CREWS, versions=("v1beta1",), read_spec=read_spec, **more)
 
 
 def asked(doc: Any, **fields: Any) -> AdmissionRequest:
@@ -32,7 +32,7 @@ def asked(doc: Any, **fields: Any) -> AdmissionRequest:
 
 
 def validated(
-    doc: Any, *errors: Cause, warnings: Iterable[str] = (), of: Reviews[Doc] | None = None, **fields: Any
+    doc: Any, *errors: Cause, warnings: Iterable[str] = (), of: SpecReviews[Doc] | None = None, **fields: Any
 ) -> AdmissionAnswer:
     seen: list[Doc] = []
 
@@ -134,7 +134,7 @@ def test_what_the_spec_lacks_is_reported_and_not_a_reason_not_to_read_it() -> No
     def strict(given: Mapping[str, Any]) -> tuple[Doc | None, str]:
         return (None, "spec: no selector") if given.get("selector") is None else (dict(given), "")
 
-    of = Reviews(resource=CREWS, versions=("v1beta1",), read_spec=strict, placeholders=("selector",))
+    of = SpecReviews(resource=CREWS, versions=("v1beta1",), read_spec=strict, placeholders=("selector",))
     # then
     for spec in (None, {}, {"selector": None}, {"selector": {"matchLabels": {}}}):
         answer = validated({"metadata": {"name": "c"}, "spec": spec}, of=of)

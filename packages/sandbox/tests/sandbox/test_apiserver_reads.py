@@ -330,7 +330,8 @@ async def test_objects_are_listed_and_selected_without_decoding_any(monkeypatch:
     api = Api.fresh()
     for index in range(200):
         await api.post(CONFIG_MAPS, config_map(f"x{index}", labels={"l": str(index % 3)}))
-    from pykruise.sandbox.apiserver import core, encoding
+    from pykruise.sandbox.apiserver import core
+    from pykruise.sandbox.apiserver.requests import encoding
 
     def forbidden(_: bytes) -> None:
         raise AssertionError("a list must not decode")

@@ -9,11 +9,11 @@ from pykruise.kinds.crew.snapshot import Settings, read_spec
 from pykruise.kinds.crew.types import CREWS, CrewSpec
 from pykruise.kinds.crew.validation import errors_of
 from pykruise.kube.admission import Reviewer
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["validating"]
 
-_REVIEWS: Final = Reviews[CrewSpec](
+_REVIEWS: Final = SpecReviews[CrewSpec](
     resource=CREWS, versions=(CREWS.version,), read_spec=read_spec, placeholders=("template",)
 )
 

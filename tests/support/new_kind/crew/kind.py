@@ -1,12 +1,13 @@
 """Crew, as the rest of the program knows it.
 
-KIND ──▶ definitions, conversion, roles, flags, admission, controllers, doctor, explain, plan, simulate (plans/kind.py)
+KIND ──▶ definitions, conversion, roles, flags, admission (of pods too), controllers, doctor, explain, plan, simulate
 """
 
 from pykruise.kinds.crew.admission import validating
 from pykruise.kinds.crew.conversion import CONVERSION
 from pykruise.kinds.crew.insight import INSIGHT
 from pykruise.kinds.crew.plan import plan_crew
+from pykruise.kinds.crew.pod_steps import STEPS
 from pykruise.kinds.crew.snapshot import CREW_VIEWS, Settings, snapshot
 from pykruise.kinds.crew.types import CREWS, Crew, CrewV1Alpha1
 from pykruise.kinds.crew.validation import errors_of
@@ -49,4 +50,5 @@ KIND = Kind(
     ),
     rights=workload_rights(CREWS),
     insight=INSIGHT,
+    pods=STEPS,
 )

@@ -88,6 +88,11 @@ class CachedObjects(LiveObjects[T]):
         self._writer = Writer(client, {views.resource: self.cache})
 
     @property
+    def objects(self) -> "CachedObjects[T]":
+        """Itself: readers of more than the objects of one kind have these under this name."""
+        return self
+
+    @property
     def is_installed(self) -> bool:
         """Whether the API server serves the kind, as far as is known."""
         stats = self.cache.stats()

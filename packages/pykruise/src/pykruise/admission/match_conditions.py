@@ -1,13 +1,13 @@
 """Match conditions of the pod webhooks: which pods API servers ask about.
 
 rules + what is stored ──▶ conditions_due(), with_conditions() ──▶ webhook_plan.py, which says when they are written
-review of a new SidecarSet ──▶ announced() ──▶ ConditionRemover ──▶ no conditions, API servers had a moment, admitted
+review of a new object   ──▶ announced() ──▶ ConditionRemover ──▶ no conditions, API servers had a moment, admitted
 
-A pod must get what is stored for it, however short a time ago. So a SidecarSet or WorkloadSpread that selects other
-pods than before is admitted only after a write to the configuration that leaves no condition in it, and after API
-servers had `settle_s` to see it. A PodUnavailableBudget is asked about evictions, which are judged: it has the
-validating configuration opened. It writes in any case: a replica that is about to narrow conditions then meets a
-conflict, and its wait begins anew.
+A pod must get what is stored for it, however short a time ago. So an object that selects other pods than before
+(`PodSelection.announces`) is admitted only after a write to the configuration that leaves no condition in it, and after
+API servers had `settle_s` to see it. A kind that is asked about evictions has the validating configuration opened
+(`PodSelection.opens`). It writes in any case: a replica that is about to narrow conditions then meets a conflict, and
+its wait begins again.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from pykruise.kube.errors import ConflictError, KubeError, NotFoundError, Status
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests
-from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
+from pykruise.plans.pod_steps import PodSelection, Webhook
 
 __all__ = [
     "OPENED_FOR",
@@ -53,11 +53,9 @@ ATTEMPTS: Final = 5
 OPENED_FOR: Final = "pykruise.io/opened-for"
 """Annotation: the review for which conditions were last removed. Each one is another."""
 
-_JUDGING: Final = frozenset({POD_UNAVAILABLE_BUDGETS.kind})
-"""Kinds that judge what becomes of pods, in the validating configuration; the others change new ones."""
-
-Announce = Callable[[AdmissionRequest], Awaitable[None]]
-"""Awaited before an object is allowed. Raises KubeError, and the object is refused."""
+Announce = Callable[[AdmissionRequest, Webhook], Awaitable[None]]
+"""Awaited before an object is allowed that has API servers ask about further pods, by the webhook of this type. Raises
+KubeError, and the object is refused."""
 
 Conditions = tuple[MatchCondition, ...]
 
@@ -102,9 +100,9 @@ class ConditionRemover:
         elif name not in self._without or self._without[name][0] != version:
             self._without[name] = (version, asyncio.get_running_loop().time())
 
-    async def remove(self, request: AdmissionRequest) -> None:
+    async def remove(self, request: AdmissionRequest, webhook: Webhook) -> None:
         """Have API servers ask about every pod, from when this returns. Raises KubeError."""
-        resource, name = CONFIGURATIONS[request.resource.kind in _JUDGING]
+        resource, name = CONFIGURATIONS[webhook == "validating"]
         async with self._writing[name]:
             since = await self._removed_since(request, resource, name)
         await asyncio.sleep(since + self._settle_s - asyncio.get_running_loop().time())
@@ -135,20 +133,21 @@ class ConditionRemover:
             return since
 
 
-def announced(reviewer: Reviewer, announce: Announce | None, *fields: str) -> Reviewer:
-    """The reviewer, which announces what it allows: a new object, or one with a change in these fields of its spec.
+def announced(reviewer: Reviewer, announce: Announce | None, selection: PodSelection) -> Reviewer:
+    """The reviewer, which announces what it allows: a new object, or a change of fields that select (`announces`).
 
     A dry run announces nothing.
     """
-    if announce is None:
+    if announce is None or selection.announces is None:
         return reviewer
+    fields, opens = selection.announces, selection.opens
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         answer = await reviewer(request)
         if answer.refusal is not None or request.dry_run or not _is_other(request, fields):
             return answer
         try:
-            await announce(request)
+            await announce(request, opens)
         except KubeError as error:
             text = f"the webhook configuration could not be changed to ask about its pods: {error}; try again"
             return AdmissionAnswer(

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from pykruise.kinds import kinds
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import get_path, labels_of
 from pykruise.kube.errors import KubeError, Status
@@ -28,18 +29,7 @@ SELECTOR: Final[Mapping[str, Any]] = {"matchExpressions": [{"key": LABEL, "opera
 
 CRD_CASCADING_GATE: Final = "DeletionProtectionForCRDCascadingGate"
 
-_KRUISE: Final = "apps.kruise.io"
-_WORKLOADS: Final = frozenset(
-    {
-        ("apps", "deployments"),
-        ("apps", "replicasets"),
-        ("apps", "statefulsets"),
-        (_KRUISE, "clonesets"),
-        (_KRUISE, "statefulsets"),
-        (_KRUISE, "uniteddeployments"),
-    }
-)
-"""`Cascading` protects them while they want replicas. Pods that are still there do not count."""
+_BUILT_IN: Final = frozenset({("apps", "deployments"), ("apps", "replicasets"), ("apps", "statefulsets")})
 
 _WHOLE: Final = frozenset({("", "services"), ("networking.k8s.io", "ingresses")})
 """`Cascading` means nothing for them."""
@@ -94,6 +84,10 @@ class Protection:
         self._is_on = is_on
         self._crd_cascading = crd_cascading
         self._on_refused = on_refused
+        self._workloads = _BUILT_IN | {
+            (kind.resource.group, kind.resource.plural) for kind in kinds() if kind.reviews.is_protected
+        }
+        """`Cascading` protects them while they want replicas. Pods that are still there do not count."""
 
     async def review(self, request: AdmissionRequest) -> AdmissionAnswer:
         """The validating review of a DELETE; every other request is allowed."""
@@ -117,13 +111,13 @@ class Protection:
     ) -> str | None:
         """What follows the general words of the refusal; None when the deletion is allowed."""
         which = (request.resource.group, request.resource.plural)
-        if which not in _WORKLOADS | _WHOLE | {_NAMESPACES, _CRDS}:
+        if which not in self._workloads | _WHOLE | {_NAMESPACES, _CRDS}:
             return None
         if value == ALWAYS:
             return ""
         if value != CASCADING or which in _WHOLE:
             return None
-        if which in _WORKLOADS:
+        if which in self._workloads:
             replicas = get_path(old, "spec", "replicas")
             return f" and replicas {replicas}>0" if isinstance(replicas, int) and replicas > 0 else None
         if which == _NAMESPACES:

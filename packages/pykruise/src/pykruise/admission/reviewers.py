@@ -1,16 +1,17 @@
 """Who reviews what: one table of all webhooks, by OpenKruise's names and paths.
 
-settings + Counts ──▶ reviewers() ──▶ the sandbox (asks in process)
-                                  ──▶ server.py (answers by path)
-                                  ──▶ configurations.py (how API servers find them)
+settings, ReviewContext ──▶ reviewers() ──▶ the sandbox (asks in process)
+                                        ──▶ server.py (answers by path)
+                                        ──▶ configurations.py (how API servers find them)
 
-Kinds say in their kind.py what they review. Order within the table is the order in which mutating reviews run.
+Kinds declare in their kind.py what they review, and their steps in admission of pods. Order within the table is the
+order in which mutating reviews run.
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,19 +19,22 @@ from pykruise.admission.advice import with_advice
 from pykruise.admission.feature_gates import behind_gates
 from pykruise.admission.hub_version import in_hub_version
 from pykruise.admission.match_conditions import Announce, announced
-from pykruise.admission.pods import chain
-from pykruise.admission.pods.budget import OnPrevented
-from pykruise.admission.pods.sidecars import Refused
-from pykruise.admission.pods.steps import JudgingStep, PodStep
+from pykruise.admission.pods.chain import (
+    PodChain,
+    PodKind,
+    condition_of,
+    judging,
+    mutating,
+    pod_chain,
+    pod_kinds,
+)
 from pykruise.admission.protection import SELECTOR as PROTECTED
-from pykruise.admission.protection import Counts, Protection, guarded
+from pykruise.admission.protection import Protection, guarded
 from pykruise.admission.readable import readable
 from pykruise.admission.reviews import LONG_REVIEW
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds import conversions, kinds
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
-from pykruise.kinds.workloadspread.assignment import Spreading
 from pykruise.kube.admission import (
     NAMESPACE_NAME_LABEL,
     AdmissionAnswer,
@@ -39,86 +43,81 @@ from pykruise.kube.admission import (
     Reviewer,
     ReviewRule,
 )
-from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.control.offload import Aside, on_loop
 from pykruise.plans.kind import Kind
+from pykruise.plans.pod_steps import StepContext, StepReport
 from pykruise.plans.review import Lookups, allow, beside_the_loop
 from pykruise.pods.settings import settings_from
 
-__all__ = ["reviewers"]
+__all__ = ["ReviewContext", "reviewers", "steps_of_pods"]
 
-_APPS: Final = "apps.kruise.io"
-_POLICY: Final = "policy.kruise.io"
+
+class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Questions and reports of reviews beside their answers. The default: they ask nothing and report nothing."""
+
+    kind_settings: Callable[[Kind], Any] | None = None
+    """Gives the settings of a kind; None: they follow from the gates alone."""
+    lookups: Lookups = Lookups()
+    """The cluster, the readers of kinds, and the clock. The steps of a kind whose reader is missing leave pods as they
+    are."""
+    protection: Protection | None = None
+    """Deletion protection that reports its refusals; None: the one of these settings, without counts."""
+    report: Callable[[str, StepReport], None] = lambda component, report: None
+    """Called with the component and report of a pod step."""
+    announce: Announce | None = None
+    """Awaited before an object is allowed that selects other pods than the stored one."""
+    rng: random.Random | None = None
+    """Draws names of pods that need one early, and backoffs."""
+    aside: Aside | None = None
+    """Runs long reviews of kinds."""
+    most_waiting: int | None = None
+    """How many reviews may wait for writes of one pod step at once; None: any number."""
 
 
 def reviewers(
     settings: AdmissionSettings | None = None,
+    context: ReviewContext = ReviewContext(),  # noqa: B008 - frozen
     *,
-    kind_settings: Callable[[Kind], Any] | None = None,
-    counts: Counts | None = None,
-    protection: Protection | None = None,
-    lookups: Lookups = Lookups(),  # noqa: B008 - frozen
-    on_refused: Refused = lambda refusal: None,
-    clock: Clock = system_clock,
-    spreading: Spreading | None = None,
-    budgeting: Budgeting | None = None,
-    on_prevented: OnPrevented = lambda prevented: None,
-    announce: Announce | None = None,
-    rng: random.Random | None = None,
-    aside: Aside | None = None,
+    pods: PodChain | None = None,
 ) -> tuple[ReviewRule, ...]:
-    """The webhooks that are active under these settings; the default is OpenKruise's.
-
-    `kind_settings` gives the settings of a kind; without it they follow from the gates alone. `counts` is what
-    deletion protection reads; give `protection` instead to hear of its refusals. `lookups` is what kinds may ask of
-    the cluster, with their readers. `spreading` puts pods into subsets; without it, or without a reader of
-    SidecarSets, nothing is done to pods. `budgeting` asks and spends PodUnavailableBudgets; `on_prevented` hears
-    of pods that one kept. `on_refused` hears of pods that were refused for want of sidecars.
-    `announce` is awaited before an object is allowed that means other pods than the stored one. `rng` draws names of
-    pods that need one early. `aside` runs long reviews of kinds. `clock`: theirs too, in place of that of `lookups`.
-    """
+    """The webhooks that are active under these settings; the default is OpenKruise's. `pods`: see `steps_of_pods`;
+    None: made here."""
     settings = settings or AdmissionSettings()
-    of_kind = kind_settings or partial(_by_gates, settings.gates)
-    protection = protection or Protection(
-        counts, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
+    of_kind = context.kind_settings or partial(_by_gates, settings.gates)
+    protection = context.protection or Protection(
+        None, is_on=settings.deletion_protection, crd_cascading=settings.crd_cascading
     )
-    if spreading is not None:
-        lookups = msgspec.structs.replace(
-            lookups, readers={"workloadspread": spreading.reader, **lookups.readers}
-        )
-    if clock is not system_clock:
-        lookups = msgspec.structs.replace(lookups, clock=clock)
-    if budgeting is not None:
-        lookups = msgspec.structs.replace(
-            lookups, readers={"podunavailablebudget": budgeting.reader, **lookups.readers}
-        )
-    changing = chain.changing_steps(
-        settings,
-        rng=rng or random.Random(),
-        clock=clock,
-        spreading=spreading,
-        sidecars=lookups.readers.get("sidecarset"),
-        budgeting=budgeting,
-        states=lookups.readers.get("persistentpodstate"),
-        markers=lookups.readers.get("podprobemarker"),
-        on_refused=on_refused,
-    )
-    judging = chain.judging_steps(
-        settings, spreading=spreading, budgeting=budgeting, on_prevented=on_prevented
-    )
-    aside = aside or Aside()
-    served = [_Reviewed(kind, of_kind(kind), lookups, aside) for kind in kinds()]
+    aside = context.aside or Aside()
+    served = [_Reviewed(kind, of_kind(kind), context.lookups, aside) for kind in kinds()]
     rules = [
-        *_pods(settings, changing, judging),
+        *_pods(settings, pods or steps_of_pods(settings, context)),
         *(one.mutating(settings.gates) for one in served if one.kind.reviews.mutating is not None),
         *_protecting(settings, protection),
         *(
-            one.validating(settings.gates, protection, announce)
+            one.validating(settings.gates, protection, context.announce)
             for one in served
             if one.kind.reviews.validating is not None or one.kind.reviews.is_protected
         ),
     ]
     return tuple(_timed(rule, settings) for rule in rules)
+
+
+def steps_of_pods(settings: AdmissionSettings, context: ReviewContext) -> PodChain:
+    """The steps of all kinds that take part in admission of pods."""
+    of_kind = context.kind_settings or partial(_by_gates, settings.gates)
+    rng = context.rng or random.Random()
+
+    def step_context(part: PodKind) -> StepContext:
+        return StepContext(
+            settings=of_kind(part.kind),
+            reader=context.lookups.readers.get(part.kind.name),
+            clock=context.lookups.clock,
+            rng=rng,
+            most_waiting=context.most_waiting,
+            report=partial(context.report, part.steps.component),
+        )
+
+    return pod_chain(settings.gates.__getitem__, step_context)
 
 
 def _by_gates(gates: Gates, kind: Kind) -> Any:
@@ -128,37 +127,41 @@ def _by_gates(gates: Gates, kind: Kind) -> Any:
 # ── pods ─────────────────────────────────────────────────────────────────────
 
 
-def _pods(
-    settings: AdmissionSettings, changing: Sequence[PodStep], judging: Sequence[JudgingStep]
-) -> list[ReviewRule]:
+def _pods(settings: AdmissionSettings, steps: PodChain) -> list[ReviewRule]:
     if not settings.pod_webhook:
         return []
     rules = [
         ReviewRule(
             name="mpod.kb.io",
             path="/mutate-pod",
-            reviewer=chain.mutating(changing),
+            reviewer=mutating(steps.changing),
             mutating=True,
             rules=(_writes("", "pods", "CREATE"),),
             namespace_selector=_pod_namespaces(settings),
-            narrowed=partial(chain.condition_of, changing),
-            needs=(_APPS, "SidecarSet"),
+            narrowed=partial(condition_of, steps.changing),
+            needs=_carrier_of("mutating"),
         )
     ]
-    if judging:
+    if steps.judging:
         both: dict[str, Any] = {
             "path": "/validate-pod",
-            "reviewer": chain.judging(judging),
+            "reviewer": judging(steps.judging),
             "mutating": False,
             "namespace_selector": _pod_namespaces(settings),
-            "narrowed": partial(chain.condition_of, judging),
-            "needs": (_POLICY, "PodUnavailableBudget"),
+            "narrowed": partial(condition_of, steps.judging),
+            "needs": _carrier_of("validating"),
         }
         writes = (_writes("", "pods", "UPDATE", "DELETE"), _writes("", "pods/resize", "UPDATE"))
         rules.append(ReviewRule(name="vpod.kb.io", rules=writes, **both))
         evictions = (_writes("", "pods/eviction", "CREATE"),)
         rules.append(ReviewRule(name="vpodeviction.kb.io", rules=evictions, **both))
     return rules
+
+
+def _carrier_of(webhook: str) -> tuple[str, str] | None:
+    """Group and kind without which API servers do not get this webhook of pods."""
+    carriers = (kind.resource for kind, steps in pod_kinds() if steps.carries == webhook)
+    return next(((resource.group, resource.kind) for resource in carriers), None)
 
 
 def _pod_namespaces(settings: AdmissionSettings) -> Mapping[str, Any]:
@@ -237,6 +240,8 @@ class _Reviewed:
         self._settings = settings
         self._lookups = lookups
         self._aside = aside
+        selects = kind.pods.selects if kind.pods is not None else None
+        self._selection = selects if selects is not None and selects.announces is not None else None
         conversion = kind.conversion
         self._versions = (conversion.spoke, conversion.hub) if conversion else (kind.resource.version,)
 
@@ -262,15 +267,15 @@ class _Reviewed:
         def reviewer(around: _Around) -> Reviewer:
             found: Reviewer = make(self._settings, around.lookups) if make is not None else allow
             found = with_advice(found, self.kind, self._settings)
-            if reviews.announces is not None:
-                found = announced(found, around.announce, *reviews.announces)
+            if self._selection is not None:
+                found = announced(found, around.announce, self._selection)
             found = behind_gates(self.kind, gates, found)
             return guarded(protection, found) if reviews.is_protected else found
 
         if reviews.is_protected:
             operations = (*operations, "DELETE")
         rule = self._rule(reviewer, *operations, mutating=False, announce=announce)
-        side_effects = "None" if reviews.announces is None else "NoneOnDryRun"
+        side_effects = "None" if self._selection is None else "NoneOnDryRun"
         return msgspec.structs.replace(rule, name=reviews.webhook or rule.name, side_effects=side_effects)
 
     def _rule(

@@ -3,7 +3,7 @@
 path + body ──▶ decode_review() ──▶ AdmissionRequest ──▶ the reviewer of the path ──▶ AdmissionAnswer
             ◀── encode_answer() ◀── JSON patch from the object as it came to the object as wanted
 
-`Reviews` knows the reviewer of every path. No body makes it raise: what cannot be read is answered with 400, a
+`ReviewDispatcher` knows the reviewer of every path. No body makes it raise: what cannot be read is answered with 400, a
 reviewer that fails with 500 and a line in this program's own log. A long body is read, and its answer written, in a
 thread (kube/control/offload.py).
 """
@@ -27,8 +27,8 @@ from pykruise.kube.resources import Resource
 
 __all__ = [
     "Review",
+    "ReviewDispatcher",
     "ReviewError",
-    "Reviews",
     "decode_review",
     "encode_answer",
     "encode_refusal",
@@ -206,7 +206,7 @@ def _status(status: Status) -> Document:
     return found
 
 
-class Reviews:
+class ReviewDispatcher:
     """Answers reviews by path. `observe` hears of every answer: path, code (200: allowed) and seconds.
 
     `aside` does what is long; give the one that reviewers have (reviewers.py).

@@ -4,137 +4,94 @@ caches of webhooks ──▶ SelectorIndex.known()   without a request, perhaps 
 API server         ──▶ SelectorIndex.read()    as it is now
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-import msgspec
-
+from pykruise.admission.pods.chain import taking_part
 from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
-from pykruise.kinds.persistentpodstate.view import project_state
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
-from pykruise.kube.cache.cache import Cache, Change
+from pykruise.kube.cache.cache import Change
 from pykruise.kube.client.client import Client
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests, Meant
-from pykruise.kube.values.selectors import EVERYTHING
-from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView, marker_projector
-from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, BudgetView, project_budget
+from pykruise.plans.pod_steps import PodSelection
+from pykruise.runtime.object_reader import CachedObjects
 
-__all__ = ["Known", "SelectorIndex", "list_selectors", "selecting_kinds"]
-
-
-class Known(msgspec.Struct, frozen=True):
-    """Where the objects of one kind are known from."""
-
-    objects: Callable[[], Sequence[Any] | None]
-    """None: they have not been read yet."""
-    cache: Cache[Any]
+__all__ = ["SelectingKind", "SelectorIndex", "list_selectors", "selecting_kinds"]
 
 
-class _Selecting(msgspec.Struct, frozen=True):
-    """How the objects of one kind select pods."""
+class SelectingKind(NamedTuple):
+    """A kind whose objects select pods."""
 
-    project: Callable[[Any], Any]
-    meant: Callable[[Iterable[Any]], list[Meant]]
-    decides: Callable[[Any], Any] = lambda _: True
-    """What of an object decides; nothing but its existence, where the rest cannot be changed or does not count."""
-
-
-def _in_namespaces(objects: Iterable[Any]) -> list[Meant]:
-    """All pods where there is an object."""
-    places = sorted({one.namespace for one in objects})
-    return [Meant(selector=EVERYTHING, namespaces=(place,)) for place in places]
+    name: str
+    resource: Resource
+    selection: PodSelection
 
 
-def _of_sidecarset(one: SidecarSetView) -> Meant:
-    return one.meant
-
-
-def _of_budget(one: BudgetView) -> Meant:
-    """Of a workload's pods the labels are not known."""
-    return Meant(selector=one.selector if one.target is None else EVERYTHING, namespaces=(one.namespace,))
-
-
-def _of_markers(found: Iterable[MarkerView]) -> Iterable[Meant]:
-    for one in found:
-        if one.selector is not None:
-            yield Meant(selector=one.selector, namespaces=(one.namespace,))
-
-
-_KINDS: Final[Mapping[Resource, _Selecting]] = {
-    SIDECAR_SETS: _Selecting(
-        project_sidecarset, lambda found: [_of_sidecarset(one) for one in found], _of_sidecarset
-    ),
-    WORKLOAD_SPREADS: _Selecting(SPREAD_VIEWS.projector(), _in_namespaces),
-    POD_UNAVAILABLE_BUDGETS: _Selecting(project_budget, lambda found: [_of_budget(one) for one in found]),
-    PERSISTENT_POD_STATES: _Selecting(project_state, _in_namespaces),
-    POD_PROBE_MARKERS: _Selecting(marker_projector(), lambda found: list(_of_markers(found))),
-}
-
-
-def selecting_kinds(settings: AdmissionSettings) -> tuple[Resource, ...]:
-    """The kinds whose objects mean pods, under these settings."""
-    off = {
-        WORKLOAD_SPREADS: not (settings.pod_webhook and settings.workload_spread),
-        POD_UNAVAILABLE_BUDGETS: not (settings.pod_webhook and settings.has_budgets),
-        POD_PROBE_MARKERS: not (settings.pod_webhook and settings.probes_on_virtual_nodes),
-    }
-    return tuple(one for one in _KINDS if not off.get(one))
+def selecting_kinds(settings: AdmissionSettings) -> tuple[SelectingKind, ...]:
+    """The kinds whose objects select pods for admission, under these settings."""
+    if not settings.pod_webhook:
+        return ()
+    return tuple(
+        SelectingKind(kind.name, kind.resource, steps.selects)
+        for kind, steps in taking_part(settings.gates.__getitem__)
+        if steps.selects is not None
+    )
 
 
 class SelectorIndex:
-    """Both ways to know. `known`: the kinds that count."""
+    """Both ways to know which pods the objects of `kinds` select. `objects`: those of a kind, by its name."""
 
-    def __init__(self, client: Client, known: Mapping[Resource, Known]) -> None:
+    def __init__(
+        self, client: Client, kinds: Sequence[SelectingKind], objects: Mapping[str, CachedObjects[Any]]
+    ) -> None:
         self._client = client
-        self._known = known
+        self._kinds = kinds
+        self._objects = objects
 
     def known(self) -> Interests | None:
         """None: something has not been read yet."""
-        found: dict[str, Sequence[Meant]] = {}
-        for resource, known in self._known.items():
-            objects = known.objects()
-            if objects is None:
+        interests: dict[str, Sequence[Meant]] = {}
+        for kind in self._kinds:
+            views = self._objects[kind.name].known()
+            if views is None:
                 return None
-            found[resource.kind] = _KINDS[resource].meant(objects)
-        return found
+            interests[kind.resource.kind] = kind.selection.pods(views)
+        return interests
 
     async def read(self) -> Interests:
         """Raises KubeError."""
-        return await list_selectors(self._client, tuple(self._known))
+        return await list_selectors(self._client, self._kinds)
 
     def subscribe(self, handler: Callable[[], None]) -> None:
         """`handler` is called when something selects other pods than before, or none any more."""
-        for resource, known in self._known.items():
-            known.cache.subscribe(_on_change(_KINDS[resource], handler))
+        for kind in self._kinds:
+            self._objects[kind.name].cache.subscribe(_on_change(kind.selection, handler))
 
 
-def _on_change(selecting: _Selecting, handler: Callable[[], None]) -> Callable[[Change[Any]], None]:
+def _on_change(selection: PodSelection, handler: Callable[[], None]) -> Callable[[Change[Any]], None]:
     def on_change(change: Change[Any]) -> None:
-        old, new = (selecting.decides(one) if one is not None else None for one in (change.old, change.new))
+        old, new = (
+            selection.decides(view) if view is not None else None for view in (change.old, change.new)
+        )
         if old != new:
             handler()
 
     return on_change
 
 
-async def list_selectors(client: Client, kinds: Sequence[Resource]) -> Interests:
+async def list_selectors(client: Client, kinds: Sequence[SelectingKind]) -> Interests:
     """By a list of each kind. Raises KubeError."""
-    found: dict[str, Sequence[Meant]] = {}
-    for resource in kinds:
-        selecting = _KINDS[resource]
-        found[resource.kind] = selecting.meant(
-            [selecting.project(raw) for raw in await _listed(client, resource)]
+    interests: dict[str, Sequence[Meant]] = {}
+    for kind in kinds:
+        project = kind.selection.views.projector()
+        interests[kind.resource.kind] = kind.selection.pods(
+            [project(raw) for raw in await _listed(client, kind.resource)]
         )
-    return found
+    return interests
 
 
-async def _listed(client: Client, resource: Resource) -> Sequence[bytes | msgspec.Raw]:
+async def _listed(client: Client, resource: Resource) -> Sequence[Any]:
     try:
         return (await client.list(resource)).items
     except NotFoundError:

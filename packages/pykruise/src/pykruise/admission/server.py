@@ -1,6 +1,6 @@
 """The webhook server: HTTPS for API servers, bounded against all other clients.
 
-API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? room? ──▶ Reviews.answer() (or another poster) ──▶ answer
+API server ──TLS──▶ HttpServer ──▶ WebhookServer: path? size? room? ──▶ ReviewDispatcher.answer() ──▶ answer
 
 Every limit has a defined outcome:
 
@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from pykruise.admission import conversion
-from pykruise.admission.reviews import Reviews
+from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.kube.client.transport import Response
 from pykruise.kube.control.offload import Aside
 from pykruise.kube.control.quota import FullError, Quota
@@ -315,7 +315,7 @@ class ClientAuthority:
         return found.st_mtime_ns, found.st_ino
 
 
-def review_paths(reviews: Reviews) -> Mapping[str, PostPath]:
+def review_paths(reviews: ReviewDispatcher) -> Mapping[str, PostPath]:
     """What a server needs to serve these reviews."""
 
     async def post(path: str, body: bytes, timeout_s: float) -> bytes:

@@ -13,26 +13,14 @@ MANAGER_NAMESPACE: Final = "kruise-system"
 
 
 class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Feature gates that change admission of pods and deletions, with OpenKruise's defaults; and how webhooks are
-    registered. What a kind is to go by is in its own Settings."""
+    """Feature gates that change which webhooks there are, with OpenKruise's defaults; and how webhooks are registered.
+    What the reviews and pod steps of a kind go by is in the kind's own Settings."""
 
     namespace: str = MANAGER_NAMESPACE
     """The manager's own: webhooks of pods and built-in kinds leave it alone, as they leave kube-system."""
     gates: Gates = Gates()
-    """Kinds whose gate is off are refused (feature_gates.py)."""
+    """Kinds whose gate is off are refused (feature_gates.py), and take no part in admission of pods."""
     pod_webhook: Annotated[bool, OnGate("PodWebhook")] = True
-    readiness_gate_for_all: Annotated[bool, OnGate("KruisePodReadinessGate")] = False
-    enhanced_liveness: Annotated[bool, OnGate("EnhancedLivenessProbe")] = False
-    sort_sidecars: Annotated[bool, OnGate("EnableSortSidecarContainerByName")] = False
-    workload_spread: Annotated[bool, OnGate("WorkloadSpread")] = True
-    budgets_guard_deletion: Annotated[bool, OnGate("PodUnavailableBudgetDeleteGate")] = True
-    """Deletions and evictions ask PodUnavailableBudgets."""
-    budgets_guard_updates: Annotated[bool, OnGate("PodUnavailableBudgetUpdateGate")] = False
-    """Updates and resizes of pods ask them."""
-    probes_on_virtual_nodes: Annotated[
-        bool, OnGate("EnablePodProbeMarkerOnServerless", "PodProbeMarkerGate")
-    ] = False
-    """New pods say what virtual nodes are to check."""
     deletion_protection: Annotated[bool, OnGate("ResourcesDeletionProtection")] = False
     crd_cascading: Annotated[bool, OnGate("DeletionProtectionForCRDCascadingGate")] = False
     timeout_s: int = 10
@@ -40,11 +28,6 @@ class AdmissionSettings(msgspec.Struct, frozen=True, kw_only=True):
     hangs; answers take milliseconds."""
     protection_failure_policy: str = "Fail"
     """For the webhooks that only see objects labelled for protection: Fail or Ignore."""
-
-    @property
-    def has_budgets(self) -> bool:
-        """Whether PodUnavailableBudgets guard anything."""
-        return self.budgets_guard_deletion or self.budgets_guard_updates
 
 
 def admission_settings(gates: Gates, **others: Any) -> AdmissionSettings:

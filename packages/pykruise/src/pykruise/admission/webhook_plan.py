@@ -8,8 +8,8 @@ decisions need one that has held for a while, unchanged:
 
 - Entries have stood for CONFIRM_S: the configuration is written once more (see `with_confirmation`).
 - A new authority cannot be written to API servers for HOLD_S: it is served with all the same.
-- **Match conditions.** API servers ask about the pods that SidecarSets and WorkloadSpreads select, and about all pods
-  while these change ("all": those that could be selected; of updates, which no kind reviews, it is none):
+- **Match conditions.** API servers ask about the pods that stored objects select, and about all pods while these
+  change ("all": those that could be selected; of updates, which no kind reviews, it is none):
   1. Conditions that are not exactly those of what is stored are widened to that at once.
   2. They are written when the configuration has stood unchanged for `quiet_s`, all that time with the same ones due,
      and a list by the API server itself says so too.
@@ -339,7 +339,7 @@ class _Draft:
         if wrong := mismatches(live, self._target.rules, bundle=self._observed.bundle):
             problems.append(f"{', '.join(wrong)}: does not match the external caBundle")
         if any(current_conditions(live).values()):
-            # Left by a manager that kept it; nothing keeps it now, and SidecarSets that come would be missed.
+            # Left by a manager that kept it; nothing keeps it now, and new objects would be missed.
             problems.append(f"its match condition {CONDITION} has no keeper now: delete it")
         return problems
 
@@ -348,7 +348,7 @@ class _Draft:
         current, usual = current_conditions(live), "its entries point here"
         selectors = self._observed.selectors
         if selectors is None:
-            # As it was left: no SidecarSet can be created without a review.
+            # As it was left: no object that selects pods can be created without a review.
             return with_conditions(self._rules, current), usual
         narrowable = {path: self._rules[path] for path in current if path in self._rules}
         due, widest = conditions_due(narrowable, selectors), widest_conditions(narrowable)

@@ -13,24 +13,16 @@ from typing import Never
 import msgspec
 
 from pykruise.admission.counts import LiveCounts
-from pykruise.admission.pods.budget import PreventedDisruption
-from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, Refusal, RefusalEvents
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.pods.chain import pod_kinds, taking_part
+from pykruise.admission.pods.readers import live_readers
+from pykruise.admission.pods.reports import StepReports
+from pykruise.admission.protection import Protection
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.agent.simulated import simulated_agents
 from pykruise.kinds import conversions, crds
-from pykruise.kinds.persistentpodstate.readers import LiveStates
-from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
-from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
-from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
-from pykruise.kinds.sidecarset.readers import LiveSidecars
-from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
-from pykruise.kinds.workloadspread.readers import LiveSpreads
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
-from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.control.controller import unmeasured
 from pykruise.kube.documents import Document, decode
@@ -40,9 +32,8 @@ from pykruise.kube.resources import CLUSTER_ROLES, CUSTOM_RESOURCE_DEFINITIONS, 
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import aggregated_roles
 from pykruise.manager.settings import NAMESPACE, SECRETS_NAMESPACE, Settings
+from pykruise.plans.pod_steps import ReaderPlace, StepReport
 from pykruise.plans.review import live_lookups
-from pykruise.plans.views import MARKER_VIEWS
-from pykruise.runtime.object_reader import LiveObjects
 from pykruise.sandbox.apiserver import ConversionFunctions
 from pykruise.sandbox.apiserver.objects.storage import Storage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
@@ -104,6 +95,10 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     """Scripted failures."""
 
 
+_Reports = asyncio.Queue[tuple[str, StepReport]]
+"""Components and their reports of reviews; they are written once the cluster runs."""
+
+
 @asynccontextmanager
 async def playground(
     settings: ClusterSettings,
@@ -121,50 +116,8 @@ async def playground(
     `is_repeatable`: the same seed gives the same run, beside whatever else the process does.
     """
     rng = rng or random.Random()
-    budgets = manager_settings.of(POD_UNAVAILABLE_BUDGET)
-    refusals: asyncio.Queue[Refusal | PreventedDisruption] = asyncio.Queue()
-    cluster = Cluster(
-        settings,
-        clock=clock,
-        rng=rng,
-        storage=contents.storage,
-        reviewers=reviewers(
-            admission_settings(manager_settings.gates),
-            kind_settings=manager_settings.of,
-            counts=LiveCounts(lambda: cluster.client),
-            lookups=live_lookups(
-                lambda: cluster.client,
-                namespace=NAMESPACE,
-                clock=clock,
-                readers={
-                    "sidecarset": LiveSidecars(lambda: cluster.client, namespace=NAMESPACE),
-                    "podprobemarker": LiveObjects(lambda: cluster.client, MARKER_VIEWS),
-                    "persistentpodstate": LiveStates(
-                        lambda: cluster.client, namespace=NAMESPACE, clock=clock
-                    ),
-                },
-            ),
-            on_refused=refusals.put_nowait,
-            clock=clock,
-            spreading=Spreading(
-                LiveSpreads(lambda: cluster.client, namespace=NAMESPACE, clock=clock),
-                clock=clock,
-                rng=rng,
-                versioned=manager_settings.of(WORKLOAD_SPREAD).versioned_kinds,
-            ),
-            budgeting=Budgeting(
-                LiveBudgets(lambda: cluster.client, clock=clock),
-                clock=clock,
-                rng=rng,
-                in_place=budgets.in_place,
-                is_resize_apart=budgets.is_resize_apart,
-            ),
-            on_prevented=refusals.put_nowait,
-            rng=rng,
-        ),
-        conversions=ConversionFunctions(conversions()),
-        rules=contents.rules,
-    )
+    reports: _Reports = asyncio.Queue()
+    cluster = _cluster(settings, manager_settings, contents, reports, clock=clock, rng=rng)
     # Before the nodes live: they find pods with the status they had, and go on from there.
     for crd in crds():
         await _put_crd(cluster.client, crd)
@@ -192,33 +145,60 @@ async def playground(
             freeze_heap=not is_repeatable,
         )
         running = asyncio.create_task(manager.run(), name="manager")
-        telling = asyncio.create_task(_tell(refusals, cluster.client, clock=clock, rng=rng))
+        recording = asyncio.create_task(
+            _record(reports, StepReports(cluster.client, pod_kinds(), clock=clock, rng=rng))
+        )
         try:
             await _synced_or_failed(manager, running)
             yield Playground(cluster, manager, cluster.client, running, metered)
         finally:
-            telling.cancel()
+            recording.cancel()
             manager.stop()
             await running
 
 
-async def _tell(
-    refusals: "asyncio.Queue[Refusal | PreventedDisruption]",
-    client: Client,
+def _cluster(
+    settings: ClusterSettings,
+    manager_settings: Settings,
+    contents: Contents,
+    reports: _Reports,
     *,
     clock: Clock,
     rng: random.Random,
-) -> Never:
-    """Events about pods that were refused or kept, as the manager's webhooks write them."""
-    sidecars = EventRecorder(client, SIDECAR_COMPONENT, clock=clock, rng=rng)
-    budgets = EventRecorder(client, PUB_COMPONENT, clock=clock, rng=rng)
+) -> Cluster:
+    """The cluster with the reviews of a manager in it, not started yet."""
+    admission = admission_settings(manager_settings.gates)
+    place = ReaderPlace(client=lambda: cluster.client, namespace=NAMESPACE, clock=clock, rng=rng)
+    readers = live_readers(taking_part(manager_settings.gates.__getitem__), place)
+    context = ReviewContext(
+        kind_settings=manager_settings.of,
+        lookups=live_lookups(place.client, namespace=NAMESPACE, clock=clock, readers=readers),
+        protection=Protection(
+            LiveCounts(place.client),
+            is_on=admission.deletion_protection,
+            crd_cascading=admission.crd_cascading,
+        ),
+        report=lambda component, report: reports.put_nowait((component, report)),
+        rng=rng,
+    )
+    # Reviews begin once the cluster is there.
+    cluster = Cluster(
+        settings,
+        clock=clock,
+        rng=rng,
+        storage=contents.storage,
+        reviewers=reviewers(admission, context),
+        conversions=ConversionFunctions(conversions()),
+        rules=contents.rules,
+    )
+    return cluster
+
+
+async def _record(reports: _Reports, recorder: StepReports) -> Never:
+    """Write events about reviews of pods, as the manager's webhooks do."""
     while True:
-        found = await refusals.get()
-        if isinstance(found, PreventedDisruption):
-            PreventionEvents(budgets).tell(found)
-        else:
-            RefusalEvents(sidecars).tell(found)
-        await asyncio.gather(sidecars.flush(), budgets.flush())
+        recorder.report(*await reports.get())
+        await recorder.flush()
 
 
 async def _put_crd(client: Client, crd: Document) -> None:

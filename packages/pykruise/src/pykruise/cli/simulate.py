@@ -209,8 +209,8 @@ def _workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> D
 
 
 def _beside(documents: Sequence[Document]) -> tuple[Document, ...]:
-    """The SidecarSets, WorkloadSpreads and PodUnavailableBudgets."""
-    kinds = [named(one) for one in ATTACHED if one != _UNITED.lower()]
+    """Objects of the kinds that take part in admission of pods."""
+    kinds = [kind for kind in map(named, ATTACHED) if kind.pods is not None]
     return tuple(_plain(doc) for doc in documents if any(is_of(one, doc) for one in kinds))
 
 

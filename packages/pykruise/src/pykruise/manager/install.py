@@ -96,7 +96,6 @@ def manifests(wanted: Installation) -> list[Document]:
         namespace=wanted.namespace,
         gates=wanted.gates,
         pod_webhook=wanted.gates["PodWebhook"],
-        readiness_gate_for_all=wanted.gates["KruisePodReadinessGate"],
         # The manager leaves inactive webhooks out by itself and takes them back when a gate is switched on.
         deletion_protection=True,
     )

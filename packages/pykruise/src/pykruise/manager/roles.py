@@ -9,15 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, VALIDATING, VALIDATING_NAME
+from pykruise.admission.pods.chain import taking_part
 from pykruise.kinds import conversions, crds, kinds
 from pykruise.kinds.gates import Gates
-from pykruise.kinds.persistentpodstate.readers import RIGHTS as STATE_RIGHTS
-from pykruise.kinds.sidecarset.readers import RIGHTS as SIDECAR_RIGHTS
-from pykruise.kinds.workloadspread.readers import RIGHTS as SPREAD_RIGHTS
 from pykruise.kube.documents import Document
 from pykruise.kube.rbac import READ, WRITE, Right, merged, on
 from pykruise.kube.resources import (
-    CONFIG_MAPS,
     CONTROLLER_REVISIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -30,7 +27,6 @@ from pykruise.kube.resources import (
     PODS,
     SECRETS,
     STATEFUL_SETS,
-    SUBJECT_ACCESS_REVIEWS,
 )
 from pykruise.manager.settings import WebhookSettings
 from pykruise.plans.kind import Kind
@@ -83,12 +79,8 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
             in_namespace=True,
             why="the certificate of the webhooks",
         ),
-        on(SUBJECT_ACCESS_REVIEWS, "create", why="AdvancedCronJob: whether its user may have images pulled"),
-        *SIDECAR_RIGHTS,
-        *STATE_RIGHTS,
+        *_review_rights(gates),
     ]
-    if gates["WorkloadSpread"]:
-        rights += SPREAD_RIGHTS
     if not gates["EnableExternalCerts"]:
         rights += [
             on(
@@ -113,12 +105,18 @@ def webhook_rights(gates: Gates) -> Sequence[Right]:
                 for resource, name in configurations
             ),
         ]
-    if gates["ResourceDistributionGate"]:
-        why = "ResourceDistribution: whether a resource could be created (dry run)"
-        rights += [on(resource, "create", in_namespace=True, why=why) for resource in (SECRETS, CONFIG_MAPS)]
     if gates["DeletionProtectionForCRDCascadingGate"]:
         rights.append(Right(group="*", resource="*", verbs=("list",), why="whether a CRD has objects"))
     return rights
+
+
+def _review_rights(gates: Gates) -> Iterator[Right]:
+    """Rights of the reviews of the kinds, and of their steps of pod admission."""
+    for kind in kinds():
+        if kind.is_enabled(gates.__getitem__):
+            yield from kind.reviews.rights
+    for _, steps in taking_part(gates.__getitem__):
+        yield from steps.rights
 
 
 def needed(gates: Gates) -> list[Right]:

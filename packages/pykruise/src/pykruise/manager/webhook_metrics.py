@@ -1,6 +1,6 @@
 """What webhooks count: reviews by path, code and time, and deletions that were refused; and the protection log.
 
-Reviews, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
+ReviewDispatcher, Protection ──▶ WebhookMetrics ──▶ /metrics, protection.log
 
 Names of controller-runtime and OpenKruise, for dashboards that know them.
 """
@@ -14,8 +14,9 @@ import orjson
 import prometheus_client
 from prometheus_client.registry import CollectorRegistry
 
-from pykruise.admission.pods.budget import PreventedDisruption
+from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.protection import RefusedDeletion
+from pykruise.plans.pod_steps import PreventedDisruption
 
 __all__ = ["WebhookMetrics"]
 
@@ -54,12 +55,20 @@ class WebhookMetrics:
                 ("workload", ["kind_namespace_name", "username"]),
             )
         }
-        self._prevented = prometheus_client.Gauge(
-            "pod_unavailable_budget",
-            "Deletions, evictions and updates of pods that a PodUnavailableBudget refused.",
-            ["kind_namespace_name", "username"],
-            registry=None,
-        )
+        self._preventions = {
+            kind.resource.kind: steps.prevention
+            for kind, steps in pod_kinds()
+            if steps.prevention is not None
+        }
+        self._prevented = {
+            kind: prometheus_client.Gauge(
+                prevention.metric,
+                prevention.description,
+                ["kind_namespace_name", "username"],
+                registry=None,
+            )
+            for kind, prevention in self._preventions.items()
+        }
         self._in_flight = prometheus_client.Gauge(
             "controller_runtime_webhook_requests_in_flight", "Requests being answered.", registry=None
         )
@@ -75,8 +84,8 @@ class WebhookMetrics:
         """Show everything under `registry`."""
         self._in_flight.set_function(in_flight)
         self._shed.set_function(shed)
-        own = (self._requests, self._latency, self._in_flight, self._shed, self._prevented)
-        for metric in (*own, *self._refused.values()):
+        own = (self._requests, self._latency, self._in_flight, self._shed)
+        for metric in (*own, *self._prevented.values(), *self._refused.values()):
             registry.register(metric)
 
     def observe(self, path: str, code: int, seconds: float) -> None:
@@ -101,18 +110,18 @@ class WebhookMetrics:
         )
 
     def prevent(self, prevented: PreventedDisruption) -> None:
-        """A budget kept a pod."""
+        """An object protected a pod from a disruption."""
         owner = prevented.owner
         kind, name = ("unknown", prevented.pod) if owner is None else (owner.kind, owner.name)
         which = f"{kind}_{prevented.namespace or 'default'}_{name}"
-        self._prevented.labels(which, prevented.username).inc()
+        self._prevented[prevented.kind].labels(which, prevented.username).inc()
         self._write(
-            "PodUnavailableBudget",
+            prevented.kind,
             "Pod",
             prevented.namespace,
             prevented.pod,
             username=prevented.username,
-            Budget=prevented.budget,
+            **{self._preventions[prevented.kind].log_field: prevented.name},
         )
 
     def _write(self, event: str, kind: str, namespace: str, name: str, *, username: str, **more: str) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import random
 import ssl
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -23,16 +23,7 @@ from pykruise.admission.certificate_process import CertificateWork
 from pykruise.admission.certificates import Certificates, read_renew_before
 from pykruise.admission.configurations import CONFIGURATIONS, CONVERT_PATH, Endpoint
 from pykruise.admission.conversion_process import ConversionProcess
-from pykruise.admission.counts import LiveCounts
-from pykruise.admission.match_conditions import ConditionRemover
-from pykruise.admission.pods.budget import PreventedDisruption
-from pykruise.admission.pods.refusals import PUB_COMPONENT, PreventionEvents, RefusalEvents
-from pykruise.admission.protection import Protection
-from pykruise.admission.reviewers import reviewers
-from pykruise.admission.reviews import Reviews
-from pykruise.admission.selector_index import Known, SelectorIndex, selecting_kinds
-from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
-from pykruise.admission.settings import admission_settings
+from pykruise.admission.server import Limits, PostPath, WebhookServer, conversion_path, review_paths
 from pykruise.admission.stores import (
     CertificateFolder,
     CertificateStore,
@@ -44,37 +35,18 @@ from pykruise.admission.stores import (
 from pykruise.admission.webhook_plan import QUIET_S, CrdView, WebhookTarget, project_crd
 from pykruise.admission.webhook_sync import SETTLE_S, WebhookSync, WebhookSyncError
 from pykruise.kinds import conversions
-from pykruise.kinds.persistentpodstate.readers import CachedStates
-from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
-from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
-from pykruise.kinds.podunavailablebudget.readers import CachedBudgets
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
-from pykruise.kinds.sidecarset.kind import COMPONENT as SIDECAR_COMPONENT
-from pykruise.kinds.sidecarset.readers import CachedSidecars
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.kind import KIND as WORKLOAD_SPREAD
-from pykruise.kinds.workloadspread.readers import CachedSpreads
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.cache.cache import Cache, Change
 from pykruise.kube.cache.definition_watch import Renewal
 from pykruise.kube.cache.metadata_view import MetadataView, project_metadata
 from pykruise.kube.client.client import Client
-from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.control.offload import Aside
-from pykruise.kube.control.quota import Quota
 from pykruise.kube.errors import ConflictError, KubeError
 from pykruise.kube.http.heads import request_head
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from pykruise.manager.review_service import ReviewService
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
-from pykruise.plans.review import live_lookups
-from pykruise.plans.views import MARKER_VIEWS
-from pykruise.pods.probes.views import POD_PROBE_MARKERS
-from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
-from pykruise.runtime.object_reader import CachedObjects
 
 __all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
 
@@ -94,10 +66,6 @@ PASS_S: Final = 30.0
 
 BACKOFF_S: Final = (0.5, 30.0)
 """The first wait after a pass that failed, and the longest; each is twice the one before, with jitter."""
-
-SPREADING: Final = 128
-"""Reviews of pods that may wait for WorkloadSpread's writes at once, half of them of one namespace: a quarter of what
-the server answers at once."""
 
 CHECK_EVERY_S: Final = 10.0
 CHECK_S: Final = 5.0
@@ -148,91 +116,24 @@ class Webhooks:
         settings = settings or Settings()
         rng = rng or random.Random()
         webhook = settings.webhook
-        self._clock, self._rng = clock, rng
+        self._client, self._settings, self._clock, self._rng = client, settings, clock, rng
         self._timeout_s = webhook.initialize_timeout_s
         self._endpoint = endpoint_of(settings)
         self.metrics = WebhookMetrics(log_folder=webhook.protection_log_folder)
-        admission = admission_settings(settings.gates, namespace=settings.own_namespace)
-        protection = Protection(
-            LiveCounts(lambda: client),
-            is_on=admission.deletion_protection,
-            crd_cascading=admission.crd_cascading,
-            on_refused=self.metrics.refuse,
-        )
-        self._recorder = EventRecorder(client, SIDECAR_COMPONENT, clock=clock, rng=rng)
-        self._sidecars = CachedSidecars(
-            client,
-            namespace=settings.own_namespace,
-            revision_namespace=settings.revision_namespace,
-            clock=self._clock,
-            rng=self._rng,
-        )
-        self._spreads = CachedSpreads(client, namespace=settings.own_namespace, clock=clock, rng=rng)
-        self._states = CachedStates(client, namespace=settings.own_namespace, clock=clock, rng=rng)
-        self._markers = CachedObjects(client, MARKER_VIEWS, clock=clock, rng=rng)
-        self._tells_virtual_nodes = admission.pod_webhook and admission.probes_on_virtual_nodes
-        self.spreading = Spreading(
-            self._spreads,
-            clock=clock,
-            rng=rng,
-            versioned=settings.of(WORKLOAD_SPREAD).versioned_kinds,
-            quota=Quota(SPREADING, most_of_one=SPREADING // 2),
-        )
-        self._budgets = CachedBudgets(client, clock=clock, rng=rng)
-        budget_settings = settings.of(POD_UNAVAILABLE_BUDGET)
-        self.budgeting = Budgeting(
-            self._budgets,
-            clock=clock,
-            rng=rng,
-            in_place=budget_settings.in_place,
-            is_resize_apart=budget_settings.is_resize_apart,
-        )
-        self._has_budgets = admission.pod_webhook and admission.has_budgets
-        self._pub_recorder = EventRecorder(client, PUB_COMPONENT, clock=clock, rng=rng)
-        self._spreads_pods = admission.pod_webhook and admission.workload_spread
         self._folder = CertificateFolder(Path(webhook.certificate_folder), clock=clock)
         self._store, self._again_s = _store(client, settings, webhook, self._folder)
-        self._selecting = {
-            SIDECAR_SETS: Known(self._sidecars.sets.known, self._sidecars.sets.cache),
-            WORKLOAD_SPREADS: Known(self._spreads.objects.known, self._spreads.objects.cache),
-            POD_UNAVAILABLE_BUDGETS: Known(self._budgets.known, self._budgets.cache),
-            PERSISTENT_POD_STATES: Known(self._states.objects.known, self._states.objects.cache),
-            POD_PROBE_MARKERS: Known(self._markers.known, self._markers.cache),
-        }
-        self._selectors = SelectorIndex(
-            client, {one: self._selecting[one] for one in selecting_kinds(admission)}
+        self.reviews = ReviewService(
+            client,
+            settings,
+            self.metrics,
+            clock=clock,
+            rng=rng,
+            narrows=self._store.is_managed,
+            over=over,
         )
-        remover = ConditionRemover(client)
-        aside = Aside()
-        rules = over(
-            reviewers(
-                admission,
-                kind_settings=settings.of,
-                protection=protection,
-                lookups=live_lookups(
-                    lambda: client,
-                    namespace=settings.own_namespace,
-                    readers={
-                        "sidecarset": self._sidecars,
-                        "persistentpodstate": self._states,
-                        "podprobemarker": self._markers,
-                    },
-                ),
-                on_refused=RefusalEvents(self._recorder).tell,
-                clock=self._clock,
-                spreading=self.spreading,
-                budgeting=self.budgeting,
-                on_prevented=self._prevented,
-                announce=remover.remove if self._store.is_managed else None,
-                rng=rng,
-                aside=aside,
-            )
-        )
-        reviews = Reviews(rules, observe=self.metrics.observe, aside=aside)
         self._converting = ConversionProcess()
-        paths = {**review_paths(reviews), **conversion_path(CONVERT_PATH, aside=self._converting.convert)}
         self.server = WebhookServer(
-            paths,
+            self._paths(),
             host=bind,
             port=webhook.port if port is None else port,
             limits=limits,
@@ -241,43 +142,58 @@ class Webhooks:
         self._sync = WebhookSync(
             client,
             self._store,
-            target=WebhookTarget(
-                rules=reviews.by_path,
-                converted=frozenset(conversions()),
-                endpoint=self._endpoint,
-                is_managed=self._store.is_managed,
-                quiet_s=quiet_s,
-            ),
-            remover=remover,
-            selectors=self._selectors.known,
-            list_selectors=self._selectors.read,
+            target=self._target(quiet_s),
+            remover=self.reviews.remover,
+            selectors=self.reviews.selectors.known,
+            list_selectors=self.reviews.selectors.read,
             serve=self._serve,
             renew_before_s=read_renew_before(webhook.renew_before),
             clock=clock,
             settle_s=settle_s,
             work=certificate_work,
         )
-        self._crds = Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_crd, clock=clock, rng=rng)
-        self._watches = self._watched(client, settings)
-        for cache in self._watches:
-            cache.subscribe(lambda _: self._wake.set())
-        self._crds.subscribe(self._on_crd)
-        self._crds.subscribe(Renewal(lambda: [one.cache for one in self._selecting.values()]).on_definition)
         self._wake = asyncio.Event()
-        self._selectors.subscribe(self._wake.set)
         self._stop = asyncio.Event()
+        self._crds = Cache(client, CUSTOM_RESOURCE_DEFINITIONS, project=project_crd, clock=clock, rng=rng)
+        self._watches = self._watched()
+        self._subscribe()
         self._is_initialized = False
         self._problem = "the first look at Secret, webhook configurations and CRDs is not over"
         self._check_problem = ""
 
-    def _watched(self, client: Client, settings: Settings) -> list[Cache[MetadataView]]:
-        """What a change of wakes a pass. The Secret only where it matters."""
+    def _paths(self) -> Mapping[str, PostPath]:
+        """All that the server answers."""
+        return {
+            **review_paths(self.reviews.dispatcher),
+            **conversion_path(CONVERT_PATH, aside=self._converting.convert),
+        }
+
+    def _target(self, quiet_s: float) -> WebhookTarget:
+        return WebhookTarget(
+            rules=self.reviews.dispatcher.by_path,
+            converted=frozenset(conversions()),
+            endpoint=self._endpoint,
+            is_managed=self._store.is_managed,
+            quiet_s=quiet_s,
+        )
+
+    def _subscribe(self) -> None:
+        """A change of what a pass looks at wakes one."""
+        for cache in self._watches:
+            cache.subscribe(lambda _: self._wake.set())
+        self._crds.subscribe(self._on_crd)
+        self._crds.subscribe(Renewal(self.reviews.caches).on_definition)
+        self.reviews.selectors.subscribe(self._wake.set)
+
+    def _watched(self) -> list[Cache[MetadataView]]:
+        """Objects whose change wakes a pass. The Secret only where it matters."""
+        settings = self._settings
         named = [(resource, "", name) for resource, name in CONFIGURATIONS]
         if not isinstance(self._store, FileStore):
             named.append((SECRETS, settings.own_namespace, settings.webhook.secret))
         return [
             Cache(
-                client,
+                self._client,
                 resource,
                 project=project_metadata,
                 namespace=namespace,
@@ -293,10 +209,6 @@ class Webhooks:
         if crd is not None and crd.conversion is not None:
             self._wake.set()
 
-    def _prevented(self, prevented: PreventedDisruption) -> None:
-        self.metrics.prevent(prevented)
-        PreventionEvents(self._pub_recorder).tell(prevented)
-
     # ── as a component ───────────────────────────────────────────────────────
 
     def problems(self) -> Sequence[str]:
@@ -304,11 +216,7 @@ class Webhooks:
         if not self._is_initialized:
             return [self._problem]
         found = [self._check_problem] if self._check_problem else []
-        found += self._sidecars.problems()
-        found += self._states.objects.problems()
-        found += self._spreads.objects.problems() if self._spreads_pods else ()
-        found += self._budgets.problems() if self._has_budgets else ()
-        found += self._markers.problems() if self._tells_virtual_nodes else ()
+        found += self.reviews.problems()
         if self.server.is_overloaded:
             found.append("more reviews come in than can be answered; add replicas")
         return found
@@ -331,17 +239,8 @@ class Webhooks:
                     f"cache-{self._crds.resource}": self._crds.run(),
                     "webhook-sync": self._keep_up(),
                     "webhook-check": self._check(),
-                    "webhook-sidecars": self._sidecars.run(),
-                    "webhook-states": self._states.run(),
-                    "webhook-events": self._recorder.run(),
+                    **self.reviews.parts(),
                 }
-                if self._spreads_pods:
-                    parts["webhook-spreads"] = self._spreads.run()
-                if self._tells_virtual_nodes:
-                    parts["webhook-markers"] = self._markers.run()
-                if self._has_budgets:
-                    parts["webhook-budgets"] = self._budgets.run()
-                    parts["webhook-budget-events"] = self._pub_recorder.run()
                 background = [tasks.create_task(part, name=name) for name, part in parts.items()]
                 await self._stop.wait()
                 for task in background:

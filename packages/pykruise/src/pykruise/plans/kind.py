@@ -17,6 +17,7 @@ from pykruise.kube.resources import PODS, Resource
 from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column, ScalePaths, Version, blank_of, definition, structural_schema
 from pykruise.plans.insight import Insight
+from pykruise.plans.pod_steps import PodSteps
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored
 from pykruise.pods.settings import Gate, NoSettings
@@ -65,13 +66,17 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     (manager/roles.py); None: none does."""
     insight: Insight | None = None
     """What explain, plan and simulate know of it beyond its plan."""
+    pods: PodSteps | None = None
+    """Its part in the admission of pods; None: it takes none."""
 
     @property
     def name(self) -> str:
-        """Its folder: the lower-case kind, or the controller's name."""
-        if self.versions or self.control is None:
-            return self.resource.kind.lower()
-        return self.control.name
+        """The lower-case kind; of what has no kind of its own, the name of its controller or of its steps."""
+        if not self.versions and self.control is not None:
+            return self.control.name
+        if not self.versions and self.pods is not None:
+            return self.pods.name
+        return self.resource.kind.lower()
 
     def is_enabled(self, gates: Callable[[str], bool]) -> bool:
         """Whether its gates let it run."""

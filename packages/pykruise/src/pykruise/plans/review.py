@@ -16,6 +16,7 @@ from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.control.offload import LoopSide, on_loop
 from pykruise.kube.documents import Document, decode, get_path, same
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
+from pykruise.kube.rbac import Right
 from pykruise.kube.resources import (
     CONFIG_MAPS,
     CONTROLLER_REVISIONS,
@@ -184,8 +185,7 @@ class Reviews(msgspec.Struct, frozen=True, kw_only=True):
     """Rules of the older version alone."""
     is_protected: bool = False
     """Deletions are decided by deletion protection."""
-    announces: tuple[str, ...] | None = None
-    """Webhook configurations are written before a new object is allowed, or a change of these fields of its spec
-    (none: of any): it means other pods, which API servers must ask about."""
+    rights: tuple[Right, ...] = ()
+    """Rights that the reviews themselves need."""
     webhook: str = ""
     """Name of the validating webhook, where it is not `v<kind>.kb.io`."""

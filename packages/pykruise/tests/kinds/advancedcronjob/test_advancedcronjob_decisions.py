@@ -121,7 +121,7 @@ def test_more_than_a_hundred_missed_times_are_not_missed_without_a_word(missed: 
 
 @pytest.mark.parametrize(("late_s", "is_served"), [(99, True), (100, True), (101, False)])
 def test_a_time_may_be_as_late_as_its_deadline(late_s: int, is_served: bool) -> None:
-    """jobs case 72, to the second"""
+    """advancedcronjob case 72, to the second"""
     world = CronWorld("0 * * * *", startingDeadlineSeconds=100)
     world.now = START + 3600 + late_s
     plan = world.plan()
@@ -133,10 +133,10 @@ def test_a_time_may_be_as_late_as_its_deadline(late_s: int, is_served: bool) -> 
     ("schedule", "created", "now_s", "requeue_s"),
     [
         ("*/1 * * * *", "2026-01-31T10:00:30Z", 130, 50),
-        ("*/1 * * * *", "2026-01-31T12:00:00Z", 130, 50),  # case 63
+        ("*/1 * * * *", "2026-01-31T12:00:00Z", 130, 50),  # advancedcronjob case 63
         ("@every 90s", "2026-01-31T10:00:00Z", 10, 80),
-        ("@every 90s", "2026-01-31T10:00:00Z", 190, 80),  # case 67
-        ("@every 90s", "2026-01-31T12:00:00Z", 7100, 190),  # case 63
+        ("@every 90s", "2026-01-31T10:00:00Z", 190, 80),  # advancedcronjob case 67
+        ("@every 90s", "2026-01-31T12:00:00Z", 7100, 190),  # advancedcronjob case 63
     ],
     ids=[
         "fields",

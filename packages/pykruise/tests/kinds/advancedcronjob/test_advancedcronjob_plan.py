@@ -94,7 +94,9 @@ def test_allow_lets_both_run_case_54() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "first"),
     [
-        pytest.param({"paused": True}, {"paused": False}, "2026-01-31T10:12:00Z", id="resumed, case 55"),
+        pytest.param(
+            {"paused": True}, {"paused": False}, "2026-01-31T10:12:00Z", id="resumed, advancedcronjob case 55"
+        ),
         pytest.param(
             {"schedule": "@yearly"}, {"schedule": "* * * * *"}, "2026-01-31T10:12:00Z", id="schedule"
         ),

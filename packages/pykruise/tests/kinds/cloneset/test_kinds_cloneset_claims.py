@@ -163,7 +163,7 @@ def test_pods_that_wait_for_no_claim_are_created_while_another_waits() -> None:
 
 
 def test_a_finished_pod_keeps_its_id_and_its_successor_gets_a_fresh_one() -> None:
-    """cloneset 6.7, case 43"""
+    """cloneset 6.7, cloneset case 43"""
     # given
     builder = cloneset(2).with_templates("data", reuse=True).claim("a", "b").phase("Failed", "b")
     # when
@@ -296,7 +296,7 @@ def test_claims_that_are_being_deleted_are_not_deleted_again() -> None:
 @pytest.mark.parametrize("reuse", [True, False])
 @pytest.mark.parametrize("state", ["Normal", "PreparingDelete"])
 def test_a_pod_that_its_hook_holds_keeps_its_claims(state: str, reuse: bool) -> None:
-    """cloneset 6.6, case 40"""
+    """cloneset 6.6, cloneset case 40"""
     builder = cloneset(0, pods=1).with_templates("data", reuse=reuse).claim("a").with_hook("preDelete")
     builder.with_finalizer("example.com/hook", "a").in_state(state, "a")
     plan = plan_of(builder)

@@ -90,7 +90,7 @@ def test_a_pod_without_a_node_whose_update_cannot_go_on_says_so() -> None:
 
 
 def test_a_settled_pod_is_not_written_to_again() -> None:
-    """inplace case 44, lifecycle case 51"""
+    """inplace-update case 44, lifecycle case 51"""
     assert not planned(cloneset(3)).stages
 
 
@@ -121,7 +121,7 @@ def test_a_label_that_the_template_has_lets_the_pod_pass_at_once() -> None:
 
 
 def test_an_undone_condition_is_written_again_on_the_very_version_read() -> None:
-    """inplace case 51: another writer's stale status may undo a condition"""
+    """inplace-update case 51: another writer's stale status may undo a condition"""
     builder = cloneset(1).set_condition("a", keys.IN_PLACE_READY, "False", reason="StartInPlaceUpdate")
     patch = pod_patches(planned(builder))["a"]
     assert patch.resource_version == "50"

@@ -166,16 +166,16 @@ def test_a_plain_one_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        ({"maxSurge": 0}, [("maxUnavailable", "Required")]),  # case 3
-        ({"maxSurge": 1, "maxUnavailable": 1}, [("maxSurge", "Invalid")]),  # case 4
+        ({"maxSurge": 0}, [("maxUnavailable", "Required")]),  # admission case 3
+        ({"maxSurge": 1, "maxUnavailable": 1}, [("maxSurge", "Invalid")]),  # admission case 4
         (
             {"rollingUpdateType": "InPlaceIfPossible", "maxSurge": "20%"},
             [("maxSurge", "Required")],
-        ),  # case 5
+        ),  # admission case 5
         ({"rollingUpdateType": "InPlaceIfPossible", "maxSurge": 1}, [("maxSurge", "Required")]),
         ({"rollingUpdateType": "InPlaceIfPossible", "maxSurge": 0, "maxUnavailable": 1}, []),
-        ({"maxUnavailable": "101%"}, [("maxUnavailable", "Invalid")]),  # case 7
-        ({"maxUnavailable": "100%"}, []),  # case 7
+        ({"maxUnavailable": "101%"}, [("maxUnavailable", "Invalid")]),  # admission case 7
+        ({"maxUnavailable": "100%"}, []),  # admission case 7
         ({"maxUnavailable": -1}, [("maxUnavailable", "Invalid")]),
         ({"maxUnavailable": "5"}, [("maxUnavailable", "Invalid")]),
         ({"maxUnavailable": "5%"}, []),
@@ -187,10 +187,10 @@ def test_a_plain_one_is_allowed() -> None:
         ({"maxSurge": 1, "maxUnavailable": "-5%"}, [("maxUnavailable", "Invalid")]),
         ({"maxSurge": "abc", "maxUnavailable": 1}, [("maxSurge", "Invalid")]),
         ({"maxUnavailable": 1, "rollingUpdateType": "Fast"}, [("rollingUpdateType", "NotSupported")]),
-        ({"maxUnavailable": 1, "partition": -1}, [("partition", "Invalid")]),  # case 8
-        ({"maxUnavailable": 1, "partition": "abc"}, [("partition", "Invalid")]),  # case 8
+        ({"maxUnavailable": 1, "partition": -1}, [("partition", "Invalid")]),  # admission case 8
+        ({"maxUnavailable": 1, "partition": "abc"}, [("partition", "Invalid")]),  # admission case 8
         ({"maxUnavailable": 1, "partition": "120%"}, [("partition", "Invalid")]),
-        ({"maxUnavailable": 1, "partition": 1000}, []),  # case 8
+        ({"maxUnavailable": 1, "partition": 1000}, []),  # admission case 8
         (
             {"maxUnavailable": 1, "selector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}},
             [("selector", "Invalid")],
@@ -212,12 +212,12 @@ def test_under_on_delete_the_block_is_not_looked_at() -> None:
 @pytest.mark.parametrize(
     ("spec", "field", "reason"),
     [
-        ({"selector": {}}, "spec.selector", "Invalid"),  # case 10
+        ({"selector": {}}, "spec.selector", "Invalid"),  # admission case 10
         ({"selector": None}, "spec.selector", "Required"),
         ({"selector": {"matchLabels": {"app": "x"}}}, "spec.template.metadata.labels", "Invalid"),
         ({"template": None}, "spec.template", "Required"),
         (
-            {"template": template(restartPolicy="OnFailure")},  # case 9
+            {"template": template(restartPolicy="OnFailure")},  # admission case 9
             "spec.template.spec.restartPolicy",
             "NotSupported",
         ),
@@ -230,7 +230,11 @@ def test_under_on_delete_the_block_is_not_looked_at() -> None:
         ({"revisionHistoryLimit": -1}, "spec.revisionHistoryLimit", "Invalid"),
         ({"updateStrategy": {"type": "Sometimes"}}, "spec.updateStrategy", "NotSupported"),
         ({"updateStrategy": {"type": "RollingUpdate"}}, BLOCK, "Required"),
-        ({"lifecycle": {"inPlaceUpdate": {}}}, "spec.lifecycle.inPlaceUpdate", "Forbidden"),  # case 11
+        (
+            {"lifecycle": {"inPlaceUpdate": {}}},
+            "spec.lifecycle.inPlaceUpdate",
+            "Forbidden",
+        ),  # admission case 11
         ({"burstReplicas": -1}, "spec.burstReplicas", "Invalid"),
         ({"burstReplicas": "many"}, "spec.burstReplicas", "Invalid"),
         ({"burstReplicas": "101%"}, "spec.burstReplicas", "Invalid"),

@@ -263,7 +263,9 @@ def test_a_new_image_is_given_to_the_pod_that_is_there() -> None:
     assert change.done is not None
     assert change.done.reason == "SuccessfulUpdatePodInPlace"
     assert change.failed is not None
-    assert change.failed.reason == "FailedUpdatePodInPlace"  # case 47: and no deletion comes with it
+    assert (
+        change.failed.reason == "FailedUpdatePodInPlace"
+    )  # daemonset case 47: and no deletion comes with it
 
 
 def test_the_state_of_an_update_in_place_names_the_revision_by_its_hash() -> None:

@@ -82,11 +82,11 @@ CANARY = view(
     [
         (None, node(), ["canary", "everywhere"]),
         (None, node(disk="ssd"), ["canary", "everywhere", "on-ssd"]),
-        (node(), node(disk="ssd"), ["on-ssd"]),  # case 22
-        (node(disk="ssd"), node(), ["on-ssd"]),  # case 22
+        (node(), node(disk="ssd"), ["on-ssd"]),  # daemonset case 22
+        (node(disk="ssd"), node(), ["on-ssd"]),  # daemonset case 22
         (node(), node("x:NoSchedule"), ["canary", "everywhere"]),
         (node("x:NoSchedule"), node("x:NoExecute"), ["canary", "everywhere"]),
-        (node(), node(canary="1"), ["canary"]),  # case 38
+        (node(), node(canary="1"), ["canary"]),  # daemonset case 38
         (node(), node(other="1"), []),
         (node(), node("x:PreferNoSchedule"), []),
         (node(), None, ["canary", "everywhere"]),

@@ -93,7 +93,7 @@ def is_completed(found: Plan) -> bool:
 
 
 def test_the_first_barrier_comes_with_the_config_map_that_goes_with_the_pod() -> None:
-    """case 62"""
+    """inplace-update case 62"""
     found = plan(pod({"a": 1, "b": 0}), exists=False)
     (step,) = found.steps
     assert isinstance(step.action, Create)
@@ -106,7 +106,7 @@ def test_the_first_barrier_comes_with_the_config_map_that_goes_with_the_pod() ->
 
 
 def test_the_next_barrier_opens_when_all_above_are_ready_and_with_the_last_the_pod_is_marked() -> None:
-    """case 62"""
+    """inplace-update case 62"""
     # given two barriers; neither container is ready, and the first is open
     waiting = plan(pod({"a": 1, "b": 0}), "p_1")
     # then
@@ -164,7 +164,7 @@ def test_an_open_barrier_is_not_written_again_only_the_pod_is_marked() -> None:
     ids=["completed", "terminating", "all ready", "said to be ready", "others not ready", "without barriers"],
 )
 def test_pods_with_nothing_to_wait_for_are_not_looked_at(one: PodView) -> None:
-    """case 63"""
+    """inplace-update case 63"""
     assert not is_waiting(one)
     assert plan(one, exists=False).is_settled
 

@@ -65,14 +65,14 @@ def test_one_that_is_right_is_allowed() -> None:
 
 
 def test_kinds_are_those_of_stateful_sets_and_of_the_white_list() -> None:
-    """case 52"""
+    """persistentpodstate case 52"""
     deployment = state(targetRef={"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"})
     assert errors(deployment) == [f"{INVALID} @ spec.targetRef"]
     assert errors(deployment, reader=Reader(listed=(GroupKind("apps", "Deployment"),))) == []
 
 
 def test_it_says_which_labels_count() -> None:
-    """case 53"""
+    """persistentpodstate case 53"""
     assert errors(state(requiredPersistentTopology=None)) == [f"{INVALID} @ spec"]
     for weight in (1, 100):
         preferred = [{"weight": weight, "preference": {"keys": ["host"]}}]
@@ -80,7 +80,7 @@ def test_it_says_which_labels_count() -> None:
 
 
 def test_there_is_one_for_a_workload() -> None:
-    """case 54"""
+    """persistentpodstate case 54"""
     built_in = {**TARGET, "apiVersion": "apps/v1"}
     older = {**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"}
     assert errors(state("b"), reader=Reader(state("a", targetRef=older))) == [f"{INVALID} @ spec.targetRef"]
@@ -93,13 +93,13 @@ def test_there_is_one_for_a_workload() -> None:
 
 
 def test_the_reference_stays_as_it_is() -> None:
-    """case 55: even if only its version differs"""
+    """persistentpodstate case 55: even if only its version differs"""
     changed = state(targetRef={**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"})
     assert errors(changed, old=state()) == ["FieldValueForbidden @ spec.targetRef"]
 
 
 def test_keys_policy_and_metadata_may_change() -> None:
-    """case 56; 9.1: also of an object that is about the same workload as itself"""
+    """persistentpodstate case 56; 9.1: also of an object that is about the same workload as itself"""
     changed = state(
         requiredPersistentTopology={"keys": ["host"]}, persistentPodStateRetentionPolicy="WhenDeleted"
     )
@@ -125,7 +125,7 @@ def test_keys_policy_and_metadata_may_change() -> None:
     ],
 )
 def test_what_would_fail_later_is_refused(spec: Document, field: str) -> None:
-    """case 58; LIFT-1"""
+    """persistentpodstate case 58; LIFT-1"""
     assert f"{INVALID} @ {field}" in errors(state(**spec))
 
 
@@ -172,7 +172,7 @@ def test_a_fault_that_is_stored_keeps_no_other_field_from_being_changed() -> Non
 
 
 def test_a_reference_says_all() -> None:
-    """case 59"""
+    """persistentpodstate case 59"""
     assert errors(state(targetRef={**TARGET, "name": ""})) == [f"{INVALID} @ spec.targetRef"]
     assert errors(state(targetRef={**TARGET, "apiVersion": "a/b/c"})) == [f"{INVALID} @ spec.targetRef"]
     # where its kind is not known either, that is a second one
@@ -215,7 +215,7 @@ def test_without_anything_to_ask_the_object_is_judged_by_itself() -> None:
 
 
 def test_a_white_list_that_cannot_be_read_is_an_internal_error() -> None:
-    """case 39; rule P1"""
+    """persistentpodstate case 39; rule P1"""
     assert errors(state(requiredPersistentTopology=None), reader=Reader(is_broken=True)) == [
         "InternalError @ <nil>"
     ]

@@ -93,7 +93,7 @@ def test_what_is_on_its_way_out_is_not_changed_any_more(annotations: Document) -
 
 
 def test_one_that_goes_because_it_is_not_asked_for_any_more_records_nothing() -> None:
-    """case 44"""
+    """persistentpodstate case 44"""
     world = StateWorld(owner=UID)
     world.put_node("n0", zone="z0")
     world.put_pod(0, node="n0")

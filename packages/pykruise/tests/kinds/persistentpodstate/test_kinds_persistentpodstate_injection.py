@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.admission.pods.persistent_state import StateInjection
-from pykruise.admission.pods.steps import StepError
 from pykruise.kinds.persistentpodstate.injection import inject
+from pykruise.kinds.persistentpodstate.kind import KIND as PERSISTENT_POD_STATE
+from pykruise.kinds.persistentpodstate.pod_steps import StateInjection
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import ADVANCED, BUILT_IN, StateView, project_state
 from pykruise.kube.documents import Document, encode
@@ -17,7 +17,9 @@ from pykruise.kube.resources import PODS
 from pykruise.kube.values.cel import ALWAYS, NEVER, Meant
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.selectors import EVERYTHING
+from pykruise.plans.pod_steps import StepError
 from pykruise.pods.workload.allowed_workloads import WhiteListError
+from support.pod_chains import step_context
 from support.reviews import request
 
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
@@ -64,7 +66,7 @@ def term(key: str, value: str) -> Document:
 
 
 def test_a_pod_comes_back_to_where_it_was() -> None:
-    """case 27"""
+    """persistentpodstate case 27, admission case 27"""
     before = pod()
     found = inject(before, state())
     assert found is not None
@@ -75,14 +77,14 @@ def test_a_pod_comes_back_to_where_it_was() -> None:
 
 
 def test_what_is_recorded_goes_before_the_template() -> None:
-    """case 28"""
+    """persistentpodstate case 28"""
     found = inject(pod(nodeSelector={"zone": "b", "disk": "ssd"}), state())
     assert found is not None
     assert found["spec"]["nodeSelector"] == {"zone": "a", "disk": "ssd"}
 
 
 def test_preferences_come_after_those_of_the_template() -> None:
-    """case 29"""
+    """persistentpodstate case 29"""
     required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}]}
     given = {
         "nodeAffinity": {
@@ -99,12 +101,12 @@ def test_preferences_come_after_those_of_the_template() -> None:
 
 @pytest.mark.parametrize("labels", [None, {}], ids=["no record", "no labels"])
 def test_a_pod_of_which_nothing_is_recorded_stays_as_it_is(labels: Document | None) -> None:
-    """case 30"""
+    """persistentpodstate case 30, admission case 28"""
     assert inject(pod(), state(labels)) is None
 
 
 def test_without_required_keys_there_is_no_node_selector() -> None:
-    """case 31"""
+    """persistentpodstate case 31"""
     found = inject(pod(), state(required=None))
     assert found is not None
     assert "nodeSelector" not in found["spec"]
@@ -123,12 +125,12 @@ def test_a_pod_that_has_no_name_yet_stays_as_it_is(metadata: Document | None) ->
 
 
 def test_required_keys_of_which_none_is_recorded_change_nothing() -> None:
-    """case 32"""
+    """persistentpodstate case 32"""
     assert inject(pod(), state({"host": "n1"}, preferred=())) is None
 
 
 def test_preferences_have_what_is_recorded_and_are_left_out_when_that_is_nothing() -> None:
-    """case 33"""
+    """persistentpodstate case 33"""
     found = inject(pod(), state({"host": "n1"}, required=None, preferred=(("host", "rack"), ("rack",))))
     assert found is not None
     assert found["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [term("host", "n1")]
@@ -158,22 +160,22 @@ class Reader:
 
 def changed(found: Document, reader: Reader, **fields: Any) -> Document | None:
     review = request(PODS, found, **fields)
-    return asyncio.run(StateInjection(reader).change(found, review))
+    return asyncio.run(StateInjection(step_context(PERSISTENT_POD_STATE, reader)).change(found, review))
 
 
 def test_the_version_of_the_owner_does_not_matter_and_a_dry_run_is_changed_too() -> None:
-    """cases 34 and 36"""
+    """persistentpodstate cases 34 and 36"""
     assert changed(pod(), Reader(state())) is not None
     assert changed(pod(), Reader(state()), dry_run=True) is not None
 
 
 def test_pods_of_a_set_of_another_group_get_nothing() -> None:
-    """case 37"""
+    """persistentpodstate case 37"""
     assert changed(pod(api_version="apps/v1"), Reader(state())) is None
 
 
 def test_pods_of_other_kinds_cost_nothing() -> None:
-    """case 35"""
+    """persistentpodstate case 35"""
     reader, one = Reader(state()), pod(api_version="apps/v1")
     one["metadata"]["ownerReferences"][0]["kind"] = "ReplicaSet"
     assert changed(one, reader) is None
@@ -209,14 +211,14 @@ def test_an_owner_of_which_no_kind_can_be_read_has_none() -> None:
 
 
 def test_only_pods_that_something_names_are_shown_where_there_are_states() -> None:
-    step = StateInjection(Reader(state()))
+    step = StateInjection(step_context(PERSISTENT_POD_STATE, Reader(state())))
     assert step.wanted({}) == step.wanted({KIND: [Meant(selector=EVERYTHING)]}) != ALWAYS
     assert "has(object.metadata.name)" in step.wanted({})
     assert step.wanted({KIND: []}) == NEVER
 
 
 def test_a_white_list_that_cannot_be_read_refuses_pods_that_may_be_on_it() -> None:
-    """case 39: not those of StatefulSets, which need no list"""
+    """persistentpodstate case 39: not those of StatefulSets, which need no list"""
     one = pod(api_version="example.com/v1")
     with pytest.raises(StepError, match="white list"):
         changed(one, Reader(is_broken=True))

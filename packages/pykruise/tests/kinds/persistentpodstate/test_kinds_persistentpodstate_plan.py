@@ -185,14 +185,14 @@ def recorded(plan: Plan) -> Document:
 
 
 def test_ready_pods_are_recorded_with_their_nodes_and_labels() -> None:
-    """case 1"""
+    """persistentpodstate case 1"""
     plan = planned(state(), workload(), pod(0), pod(1), pod(2))
     assert plan.status == {"observedGeneration": 2, "podStates": records(0, 1, 2)}
 
 
 @pytest.mark.parametrize("one", [pod(1, ready=False), pod(1, node=-1)], ids=["not ready", "no node"])
 def test_a_pod_that_is_not_ready_or_has_no_node_is_not_recorded(one: PodView) -> None:
-    """cases 2 and 3"""
+    """persistentpodstate cases 2 and 3"""
     assert recorded(planned(state(), workload(), pod(0), one)) == records(0)
 
 
@@ -202,17 +202,17 @@ def test_a_pod_that_is_not_ready_or_has_no_node_is_not_recorded(one: PodView) ->
     ids=["terminating", "not ready", "failed"],
 )
 def test_the_record_of_a_pod_that_is_away_stays(one: PodView) -> None:
-    """cases 4 and 13"""
+    """persistentpodstate cases 4 and 13"""
     assert recorded(planned(state(stored=records(0, 1)), workload(), pod(0), one)) == records(0, 1)
 
 
 def test_a_pod_that_came_back_elsewhere_is_recorded_there() -> None:
-    """case 5"""
+    """persistentpodstate case 5"""
     assert recorded(planned(state(stored=records(1)), workload(), pod(1, node=2))) == {"web-1": record(2)}
 
 
 def test_a_record_that_is_right_costs_no_write() -> None:
-    """case 6"""
+    """persistentpodstate case 6"""
     assert recorded(planned(state(stored=records(1)), workload(), pod(1))) == records(1)
 
 
@@ -225,13 +225,13 @@ def test_a_record_follows_the_labels_of_its_node() -> None:
 
 
 def test_only_labels_that_the_node_has_are_recorded() -> None:
-    """case 7"""
+    """persistentpodstate case 7"""
     plan = planned(state(), workload(), pod(1), nodes=(node(1, {"zone": "z1", "x": "y"}),))
     assert recorded(plan) == {"web-1": {"nodeName": "n1", "nodeTopologyLabels": {"zone": "z1"}}}
 
 
 def test_records_of_ready_pods_follow_the_keys_of_the_spec() -> None:
-    """cases 8 and 9"""
+    """persistentpodstate cases 8 and 9"""
     less = state(stored=records(0, 1), preferredPersistentTopology=None)
     plan = planned(less, workload(), pod(0), pod(1, ready=False))
     assert recorded(plan) == {
@@ -243,7 +243,7 @@ def test_records_of_ready_pods_follow_the_keys_of_the_spec() -> None:
 
 
 def test_annotations_are_recorded_where_pods_have_them_and_follow() -> None:
-    """cases 10 and 11"""
+    """persistentpodstate cases 10 and 11"""
     view = state(persistentPodAnnotations=[{"key": "ip"}])
     plan = planned(view, workload(), pod(0), pod(1), annotations={"p-0": {"ip": "1.2.3.4", "x": "y"}})
     assert recorded(plan) == {"web-0": record(0, annotations={"ip": "1.2.3.4"}), "web-1": record(1)}
@@ -253,7 +253,7 @@ def test_annotations_are_recorded_where_pods_have_them_and_follow() -> None:
 
 
 def test_a_node_that_is_not_known_costs_one_record_and_is_looked_for_again() -> None:
-    """case 12"""
+    """persistentpodstate case 12"""
     nodes = (node(0), node(2))
     plan = planned(state(stored=records(1)), workload(), pod(0), pod(1), pod(2), nodes=nodes)
     assert recorded(plan) == records(0, 1, 2)
@@ -262,7 +262,7 @@ def test_a_node_that_is_not_known_costs_one_record_and_is_looked_for_again() -> 
 
 
 def test_a_pod_of_others_is_never_recorded() -> None:
-    """case 14"""
+    """persistentpodstate case 14"""
     assert recorded(planned(state(), workload(8), pod(7, owner="other"))) == {}
 
 
@@ -276,7 +276,7 @@ def test_a_pod_of_others_is_never_recorded() -> None:
         (1, (pod(0), pod(1, deleting=True), pod(2)), (0, 2)),
         (0, (), ()),
     ],
-    ids=["case 15", "case 16", "case 22"],
+    ids=["persistentpodstate case 15", "persistentpodstate case 16", "persistentpodstate case 22"],
 )
 def test_records_go_when_their_ordinal_is_not_wanted_and_the_pod_is_gone(
     replicas: int, pods: tuple[PodView, ...], expected: tuple[int, ...]
@@ -286,14 +286,14 @@ def test_records_go_when_their_ordinal_is_not_wanted_and_the_pod_is_gone(
 
 
 def test_a_record_stays_until_its_pod_terminates() -> None:
-    """case 17"""
+    """persistentpodstate case 17"""
     pods = [pod(number) for number in range(9)]
     plan = planned(state(stored=records(*range(10))), workload(8), *pods, pod(9, deleting=True))
     assert recorded(plan) == records(*range(9))
 
 
 def test_reserved_ordinals_are_not_counted() -> None:
-    """case 18"""
+    """persistentpodstate case 18"""
     there = (1, 2, 4, 5, 6, 8, 9, 10)
     owner = workload(8, reserveOrdinals=[0, 3, 7])
     pods = [pod(number) for number in (*there, 11)]
@@ -302,13 +302,13 @@ def test_reserved_ordinals_are_not_counted() -> None:
 
 
 def test_ranges_of_reserved_ordinals_are_not_counted() -> None:
-    """case 19"""
+    """persistentpodstate case 19"""
     plan = planned(state(stored=records(2, 3, 4, 5, 6)), workload(3, reserveOrdinals=["0-2"]))
     assert recorded(plan) == records(3, 4, 5)
 
 
 def test_with_when_deleted_records_stay_until_the_policy_changes() -> None:
-    """cases 20, 21 and 22"""
+    """persistentpodstate cases 20, 21 and 22"""
     stored = records(0, 1, 2)
     kept = state(stored=stored, persistentPodStateRetentionPolicy="WhenDeleted")
     assert recorded(planned(kept, workload(1), pod(0))) == stored
@@ -320,7 +320,7 @@ def test_with_when_deleted_records_stay_until_the_policy_changes() -> None:
 @pytest.mark.parametrize("policy", ["WhenScaled", "WhenDeleted"])
 @pytest.mark.parametrize("owner", [None, workload(deleting=True)], ids=["gone", "terminating"])
 def test_all_records_go_with_the_workload(policy: str, owner: WorkloadView | None) -> None:
-    """case 23"""
+    """persistentpodstate case 23"""
     view = state(stored=records(0, 1), persistentPodStateRetentionPolicy=policy)
     plan = planned(view, owner, pod(0))
     assert plan.status == {"observedGeneration": 2}
@@ -329,7 +329,7 @@ def test_all_records_go_with_the_workload(policy: str, owner: WorkloadView | Non
 
 
 def test_a_record_whose_name_says_no_ordinal_stays() -> None:
-    """case 24"""
+    """persistentpodstate case 24"""
     stored = {"web-abc": record(1)}
     plan = planned(state(stored=stored), workload(1))
     assert recorded(plan) == stored
@@ -341,7 +341,7 @@ def test_a_record_whose_name_says_no_ordinal_stays() -> None:
     [(ADVANCED, True, (5, 6)), (ADVANCED, False, (0,)), (BUILT_IN, False, (5, 6))],
 )
 def test_wanted_ordinals_begin_at_the_start(kind: GroupKind, gate: bool, expected: tuple[int, ...]) -> None:
-    """case 25"""
+    """persistentpodstate case 25"""
     target = {**TARGET, "apiVersion": "apps/v1"} if kind == BUILT_IN else TARGET
     view = state(stored=records(0, 5, 6, 7), targetRef=target)
     owner = workload(2, kind=kind, ordinals={"start": 5})
@@ -362,7 +362,7 @@ def test_any_number_of_replicas_costs_the_same() -> None:
 
 
 def test_a_reference_in_another_version_is_the_same_and_one_of_another_group_is_not() -> None:
-    """cases 36 and 37"""
+    """persistentpodstate cases 36 and 37"""
     older = state(targetRef={**TARGET, "apiVersion": "apps.kruise.io/v1alpha1"})
     assert older.target == state().target
     assert state(targetRef={**TARGET, "apiVersion": "apps/v1"}).target != state().target
@@ -370,7 +370,7 @@ def test_a_reference_in_another_version_is_the_same_and_one_of_another_group_is_
 
 
 def test_of_two_for_one_workload_the_older_one_counts() -> None:
-    """LIFT-2; case 38: none that is being deleted"""
+    """LIFT-2; persistentpodstate case 38: none that is being deleted"""
     old, new = state(name="z", created="2025-01-01T00:00:00Z"), state(name="a")
     assert chosen([new, old]) is old
     assert chosen([state(name="b"), new]) is new
@@ -390,7 +390,7 @@ def none() -> StateView:
 
 
 def test_a_workload_that_asks_for_one_gets_it() -> None:
-    """case 40"""
+    """persistentpodstate case 40"""
     (step,) = planned(none(), workload(annotations=asking())).steps
     assert isinstance(step.action, Create)
     body = step.action.body
@@ -400,7 +400,7 @@ def test_a_workload_that_asks_for_one_gets_it() -> None:
 
 
 def test_lists_in_annotations_are_trimmed() -> None:
-    """case 45"""
+    """persistentpodstate case 45"""
     annotations = asking(**{PREFERRED: "host, rack,host,", "kruise.io/persistent-pod-annotations": "ip"})
     (step,) = planned(none(), workload(annotations=annotations)).steps
     assert isinstance(step.action, Create)
@@ -414,7 +414,7 @@ def test_lists_in_annotations_are_trimmed() -> None:
     [{AUTO: "true"}, {AUTO: "True", REQUIRED: "zone"}, {AUTO: "1", REQUIRED: "zone"}, {REQUIRED: "zone"}],
 )
 def test_what_does_not_ask_gets_none(annotations: Document) -> None:
-    """cases 41 and 42"""
+    """persistentpodstate cases 41 and 42"""
     assert planned(none(), workload(annotations=annotations)) == Plan()
 
 
@@ -424,7 +424,7 @@ def generated(**spec: Any) -> StateView:
 
 
 def test_one_that_was_asked_for_follows_and_keeps_the_retention_policy() -> None:
-    """cases 43, 46 and 48"""
+    """persistentpodstate cases 43, 46 and 48"""
     view = generated(persistentPodStateRetentionPolicy="WhenDeleted")
     annotations = {AUTO: "true", PREFERRED: "host", "kruise.io/persistent-pod-annotations": "ip"}
     (step,) = planned(view, workload(annotations=annotations)).steps
@@ -440,12 +440,12 @@ def test_one_that_was_asked_for_follows_and_keeps_the_retention_policy() -> None
 
 @pytest.mark.parametrize("annotations", [asking(), {AUTO: "true"}], ids=["the same", "no topology"])
 def test_one_that_is_as_asked_for_is_left_alone(annotations: Document) -> None:
-    """case 41: no topology any more changes nothing"""
+    """persistentpodstate case 41: no topology any more changes nothing"""
     assert list(planned(generated(), workload(annotations=annotations)).steps) == []
 
 
 def test_one_that_is_not_asked_for_any_more_goes() -> None:
-    """case 44"""
+    """persistentpodstate case 44"""
     (step,) = planned(generated(), workload()).steps
     assert isinstance(step.action, Delete)
     assert step.action.uid == "s-web"
@@ -453,7 +453,7 @@ def test_one_that_is_not_asked_for_any_more_goes() -> None:
 
 @pytest.mark.parametrize("annotations", [asking(**{PREFERRED: "x"}), {}], ids=["asks", "does not ask"])
 def test_one_that_a_person_wrote_is_never_changed_nor_deleted(annotations: Document) -> None:
-    """case 47"""
+    """persistentpodstate case 47"""
     plan = planned(state(), workload(annotations=annotations))
     assert list(plan.steps) == []
     assert [note.warning for note in plan.notes] == ([True] if annotations else [])

@@ -47,7 +47,7 @@ def test_a_record_has_no_empty_fields() -> None:
     ids=["nothing", "nulls", "an annotation that is not recorded any more"],
 )
 def test_a_record_that_says_something_else_is_taken_anew(stored: Document) -> None:
-    """cases 8 and 9"""
+    """persistentpodstate cases 8 and 9"""
     found = world({"web-0": stored})
     found.put_pod(0, node="n0")
     assert found.sync(times=1).records == {"web-0": {"nodeName": "n0", "nodeTopologyLabels": {"zone": "z0"}}}
@@ -77,7 +77,7 @@ def test_a_status_that_says_nothing_has_no_records(stored: Any) -> None:
 
 
 def test_a_pod_that_is_not_ready_is_named_and_one_without_a_node_is_simply_waited_for() -> None:
-    """cases 2 and 3"""
+    """persistentpodstate cases 2 and 3"""
     found = world()
     found.put_pod(0, node="n0")
     found.put_pod(1, node="n0", ready=False)
@@ -88,7 +88,7 @@ def test_a_pod_that_is_not_ready_is_named_and_one_without_a_node_is_simply_waite
 
 
 def test_of_names_that_say_no_ordinal_the_record_stays_and_of_others_it_goes() -> None:
-    """case 24"""
+    """persistentpodstate case 24"""
     record = {"nodeName": "n0"}
     stays = {"web-abc": record, "web-": record, "web-\u0661": record, "web-1x": record}
     plan = world({**stays, "web-0": record, "web-1": record, "7": record}, replicas=1).plan()
@@ -97,7 +97,7 @@ def test_of_names_that_say_no_ordinal_the_record_stays_and_of_others_it_goes() -
 
 
 def test_a_pod_whose_node_is_missing_is_looked_at_again_soon_and_others_are_not() -> None:
-    """case 12"""
+    """persistentpodstate case 12"""
     found = world()
     found.put_pod(0, node="n0")
     assert found.plan().requeue_after_s is None

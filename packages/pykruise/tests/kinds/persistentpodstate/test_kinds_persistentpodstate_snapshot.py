@@ -291,7 +291,7 @@ def of_game_set(*pods: Document, **spec: Any) -> Cluster:
 
 
 async def test_a_kind_that_is_watched_by_now_costs_no_request() -> None:
-    """LIFT-5; case 50"""
+    """LIFT-5; persistentpodstate case 50"""
     # given
     cluster = of_game_set(pod(0, of=game_set()))
     views = cluster.further[GAME_SET] = further_views(GAME_SETS)
@@ -338,7 +338,7 @@ async def test_a_node_that_is_missing_is_looked_for_before_the_workload_is_read_
 
 @pytest.mark.parametrize(("text", "problem"), [("{", "cannot be read"), ("", "not on the white list")])
 async def test_records_outlive_what_is_written_into_the_white_list(text: str, problem: str) -> None:
-    """case 26: nothing is decided, and it is tried again"""
+    """persistentpodstate case 26: nothing is decided, and it is tried again"""
     cluster = of_game_set()
     cluster.stored["ConfigMap", CONFIGURATION]["data"][STATEFUL_KINDS] = text
     with pytest.raises(GatherError, match=problem):
@@ -402,7 +402,7 @@ async def test_where_annotations_cannot_be_read_the_record_stays_and_they_are_re
 
 
 async def test_an_api_server_that_fails_over_a_workload_is_an_error() -> None:
-    """case 26"""
+    """persistentpodstate case 26"""
     cluster = of_game_set()
     cluster.unreachable = True
     with pytest.raises(UnreachableError):

@@ -2,23 +2,23 @@
 
 import asyncio
 import json
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.chain import changing_steps
-from pykruise.admission.pods.probes import ProbeInjection
-from pykruise.admission.pods.steps import StepError
 from pykruise.admission.selector_index import selecting_kinds
 from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import parse
 from pykruise.kinds.podprobemarker.injection import MARKERS_ANNOTATION, PROBES_ANNOTATION, inject
+from pykruise.kinds.podprobemarker.kind import KIND
+from pykruise.kinds.podprobemarker.pod_steps import ProbeInjection
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.errors import InternalError, Status
 from pykruise.kube.resources import PODS
-from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
+from pykruise.plans.pod_steps import StepError
+from pykruise.pods.probes.views import MarkerView
+from support.pod_chains import chain_of, step_context
 from support.probe_objects import EXEC, marker, probe
 
 POD: dict[str, Any] = {
@@ -69,6 +69,7 @@ def test_a_pod_without_a_probe_to_make_stays_as_it_is(left_out: Any) -> None:
 
 
 def test_of_two_with_one_condition_or_one_name_the_first_is_taken() -> None:
+    """admission case 31"""
     markers = [
         marker("a"),
         marker("b"),
@@ -113,6 +114,10 @@ class Markers:
         return [one for one in self._found if one.namespace == namespace]
 
 
+def injection(markers: Markers | None) -> ProbeInjection:
+    return ProbeInjection(step_context(KIND, markers))
+
+
 def created(step: ProbeInjection, namespace: str, pod: dict[str, Any] = POD) -> Any:
     request = AdmissionRequest(
         uid="u", operation="CREATE", resource=PODS, namespace=namespace, name="web-0", object=pod
@@ -121,7 +126,7 @@ def created(step: ProbeInjection, namespace: str, pod: dict[str, Any] = POD) -> 
 
 
 def test_only_markers_of_the_pods_namespace_count() -> None:
-    step = ProbeInjection(Markers(marker()))
+    step = injection(Markers(marker()))
     assert created(step, "shop") is not None
     assert created(step, "elsewhere") is None
     # the pod itself knows best
@@ -130,16 +135,16 @@ def test_only_markers_of_the_pods_namespace_count() -> None:
 
 
 def test_pods_without_labels_are_selected_by_none() -> None:
-    assert created(ProbeInjection(Markers(marker())), "shop", {**POD, "metadata": None}) is None
+    assert created(injection(Markers(marker())), "shop", {**POD, "metadata": None}) is None
 
 
 def test_without_a_reader_no_pod_gets_anything() -> None:
-    assert created(ProbeInjection(None), "shop") is None
+    assert created(injection(None), "shop") is None
 
 
 def test_a_pod_is_not_made_without_what_is_to_be_checked() -> None:
     with pytest.raises(StepError):
-        created(ProbeInjection(Markers(is_down=True)), "shop")
+        created(injection(Markers(is_down=True)), "shop")
 
 
 @pytest.mark.parametrize("is_on", [True, False])
@@ -147,6 +152,5 @@ def test_pods_are_asked_about_with_the_gate_only(is_on: bool) -> None:
     """containers case 58"""
     gates = parse([f"EnablePodProbeMarkerOnServerless={str(is_on).lower()}"])
     settings = admission_settings(gates)
-    steps = changing_steps(settings, rng=random.Random(1))
-    assert any(step.name == "podprobemarker" for step in steps) is is_on
-    assert (POD_PROBE_MARKERS in selecting_kinds(settings)) is is_on
+    assert any(step.name == "podprobemarker" for step in chain_of(gates).changing) is is_on
+    assert ("podprobemarker" in {kind.name for kind in selecting_kinds(settings)}) is is_on

@@ -60,7 +60,7 @@ def pod(
     ],
 )
 def test_a_pod_with_the_gate_gets_its_condition(owner: tuple[str, str] | None) -> None:
-    """case 55"""
+    """lifecycle case 55"""
     (step,) = plan_readiness(Snapshot(pod=pod(owner=owner), now=NOW)).steps
     assert isinstance(step.action, Patch)
     assert step.action.subresource == "status"
@@ -88,6 +88,6 @@ def test_other_gates_are_left_to_those_who_set_them() -> None:
     ids=["has one", "without the gate", "terminating", "of a CloneSet", "of a DaemonSet"],
 )
 def test_all_others_are_left_alone(one: PodView) -> None:
-    """case 56"""
+    """lifecycle case 56"""
     assert not lacks_condition(one)
     assert plan_readiness(Snapshot(pod=one, now=NOW)).is_settled

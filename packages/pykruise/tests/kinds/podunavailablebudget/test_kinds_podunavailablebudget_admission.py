@@ -73,11 +73,11 @@ TARGETED = budget(target=DEPLOYMENT, maxUnavailable=1)
 @pytest.mark.parametrize(
     ("doc", "wrong"),
     [
-        (without(budget(maxUnavailable=1), "selector"), [SELECTOR_OR_TARGET]),  # case 1
+        (without(budget(maxUnavailable=1), "selector"), [SELECTOR_OR_TARGET]),  # podunavailablebudget case 1
         (
             {**TARGETED, "spec": {**TARGETED["spec"], "selector": selecting(app="web")}},
             [SELECTOR_OR_TARGET],
-        ),  # case 2
+        ),  # podunavailablebudget case 2
         (budget(target=("", "Deployment", "web"), maxUnavailable=1), ["spec.targetRef"]),
         (budget(target=("a/b/c", "Deployment", "web"), maxUnavailable=1), ["spec.targetRef"]),
         (budget(target=("apps/v1", "", "web"), maxUnavailable=1), ["spec.targetRef"]),
@@ -85,7 +85,10 @@ TARGETED = budget(target=DEPLOYMENT, maxUnavailable=1)
         (budget(target=("v1", "ReplicationController", "web"), maxUnavailable=1), []),
         (budget(selector={"matchExpressions": []}, maxUnavailable=1), ["spec.selector"]),
         ({**TARGETED, "spec": None}, [SELECTOR_OR_TARGET, HOW_MANY]),
-        (budget(selector={"matchLabels": {}}, maxUnavailable=1), ["spec.selector"]),  # case 6
+        (
+            budget(selector={"matchLabels": {}}, maxUnavailable=1),
+            ["spec.selector"],
+        ),  # podunavailablebudget case 6
         (budget(selector=selecting(**{"bad key": "x"}), maxUnavailable=1), ["spec.selector.matchLabels"]),
     ],
 )
@@ -100,17 +103,23 @@ def test_a_budget_has_a_selector_or_a_target_and_not_both_cases_1_2_6(
     [
         ({}, [HOW_MANY]),
         ({"maxUnavailable": 1, "minAvailable": 1}, [HOW_MANY]),
-        ({"maxUnavailable": "5"}, ["spec.maxUnavailable"]),  # case 3
+        ({"maxUnavailable": "5"}, ["spec.maxUnavailable"]),  # podunavailablebudget case 3
         ({"maxUnavailable": 5}, []),
         ({"maxUnavailable": "5%"}, []),
-        ({"maxUnavailable": "101%"}, ["spec.maxUnavailable"]),  # case 4
+        ({"maxUnavailable": "101%"}, ["spec.maxUnavailable"]),  # podunavailablebudget case 4
         ({"maxUnavailable": "100%"}, []),
-        ({"minAvailable": -1}, ["spec.minAvailable"]),  # case 5
-        ({"maxUnavailable": 1, "ignoredPodSelector": {}}, ["spec.ignoredPodSelector"]),  # case 7
+        ({"minAvailable": -1}, ["spec.minAvailable"]),  # podunavailablebudget case 5
+        (
+            {"maxUnavailable": 1, "ignoredPodSelector": {}},
+            ["spec.ignoredPodSelector"],
+        ),  # podunavailablebudget case 7
         ({"maxUnavailable": 1, "ignoredPodSelector": selecting(app="x")}, []),
         ({"maxUnavailable": 1, "ignoredPodSelector": among("x")}, []),
         ({"maxUnavailable": 1, "ignoredPodSelector": None}, []),
-        ({"maxUnavailable": 1, "protectOperations": ["PATCH"]}, ["spec.protectOperations[0]"]),  # case 8
+        (
+            {"maxUnavailable": 1, "protectOperations": ["PATCH"]},
+            ["spec.protectOperations[0]"],
+        ),  # podunavailablebudget case 8
         ({"maxUnavailable": 1, "protectOperations": ["DELETE", "UPDATE", "EVICT", "RESIZE"]}, []),
     ],
 )
@@ -127,9 +136,9 @@ def test_one_workload_has_one_budget_whatever_the_version_case_9() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "wrong"),
     [
-        (selecting(app="a"), selecting(app="b"), []),  # case 10
+        (selecting(app="a"), selecting(app="b"), []),  # podunavailablebudget case 10
         (among("a", "b"), selecting(app="a"), ["spec.selector"]),
-        (selecting(app="a"), selecting(app="a", tier="x"), []),  # case 11
+        (selecting(app="a"), selecting(app="a", tier="x"), []),  # podunavailablebudget case 11
         # every key has to be able to agree
         (selecting(app="a", tier="x"), selecting(app="a", tier="x"), ["spec.selector"]),
         (selecting(app="a", tier="x"), selecting(app="a", tier="y"), []),
@@ -256,8 +265,8 @@ def of_v1alpha1(**annotations: str) -> Document:
 @pytest.mark.parametrize(
     ("old", "new", "wrong"),
     [
-        (None, {"operations": "EVICT, UPDATE"}, []),  # case 14
-        (None, {"operations": "BOGUS"}, [OPERATIONS]),  # case 15
+        (None, {"operations": "EVICT, UPDATE"}, []),  # podunavailablebudget case 14
+        (None, {"operations": "BOGUS"}, [OPERATIONS]),  # podunavailablebudget case 15
         (None, {"operations": "EVICT,BOGUS"}, [OPERATIONS]),
         (None, {"operations": " , "}, []),
         (None, {"operations": ""}, []),
@@ -360,7 +369,7 @@ def test_a_total_is_a_number_of_32_bits(text: object, number: int | None) -> Non
     ],
 )
 def test_operations_are_named_or_it_names_none(text: object, operations: list[str] | None) -> None:
-    """case 14"""
+    """podunavailablebudget case 14"""
     assert operations_of(text) == operations
 
 

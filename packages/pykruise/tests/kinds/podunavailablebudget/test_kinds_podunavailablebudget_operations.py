@@ -40,7 +40,10 @@ SMALL, LARGE = {"cpu": "1", "memory": "1Gi"}, {"cpu": "2", "memory": "2Gi"}
     ("old", "new"),
     [
         (sized(main(SMALL)), sized(main(SMALL))),
-        (sized(main(SMALL)), sized(main(SMALL), labels={"a": "b"}, annotations={"a": "b"})),  # case 43
+        (
+            sized(main(SMALL)),
+            sized(main(SMALL), labels={"a": "b"}, annotations={"a": "b"}),
+        ),  # podunavailablebudget case 43
         (sized(main(SMALL), labels=UNAVAILABLE), sized(main(SMALL), labels={**UNAVAILABLE, "a": "b"})),
         (sized(main(SMALL), labels=UNAVAILABLE), sized(main(SMALL))),
         (
@@ -58,7 +61,7 @@ def test_an_update_that_leaves_the_spec_and_marks_nothing_is_none_case_43(
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (sized(main(SMALL)), sized(main(LARGE))),  # case 46
+        (sized(main(SMALL)), sized(main(LARGE))),  # podunavailablebudget case 46
         (sized(main(SMALL, {"cpu": "4"})), sized(main(SMALL, {"cpu": "5"}))),
         # one of them alone; and other amounts that are the same
         (
@@ -98,11 +101,11 @@ def test_amounts_of_cpu_and_memory_alone_are_a_resize_case_46(old: Document, new
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (sized(main(SMALL)), sized(main(SMALL), labels=UNAVAILABLE)),  # case 40
+        (sized(main(SMALL)), sized(main(SMALL), labels=UNAVAILABLE)),  # podunavailablebudget case 40
         (sized(main(SMALL)), sized(main(LARGE), labels=UNAVAILABLE)),
-        (sized(main(SMALL)), sized(main(LARGE, image="web:2"))),  # case 44
+        (sized(main(SMALL)), sized(main(LARGE, image="web:2"))),  # podunavailablebudget case 44
         (sized(main(SMALL)), sized(main(LARGE), nodeName="n2")),
-        # a container that restarts for it (case 48)
+        # a container that restarts for it (podunavailablebudget case 48)
         (
             sized(main({"cpu": "1"}, **policy("cpu", "RestartContainer"))),
             sized(main({"cpu": "2"}, **policy("cpu", "RestartContainer"))),
@@ -116,10 +119,10 @@ def test_amounts_of_cpu_and_memory_alone_are_a_resize_case_46(old: Document, new
             sized(main({"cpu": "1"}, **policy("cpu", "RestartContainer"))),
             sized(main({"cpu": "2"}, **policy("cpu", "NotRequired"))),
         ),
-        # another class (case 49)
+        # another class (podunavailablebudget case 49)
         (sized(main(SMALL)), sized(main(SMALL, SMALL))),
         (sized(main()), sized(main(SMALL))),
-        # amounts of others (case 50), also where they come or go
+        # amounts of others (podunavailablebudget case 50), also where they come or go
         (sized(main({**SMALL, "ephemeral-storage": "1"})), sized(main({**SMALL, "ephemeral-storage": "2"}))),
         (sized(main({**SMALL, "ephemeral-storage": "1"})), sized(main(SMALL))),
         (sized(main(SMALL)), sized(main({**SMALL, "ephemeral-storage": "1"}))),

@@ -63,12 +63,12 @@ def marks(plan: Plan) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("spec", "total", "desired", "left"),
     [
-        ({"maxUnavailable": "30%"}, 10, 7, 3),  # case 18
-        ({"maxUnavailable": "10%"}, 15, 13, 2),  # case 19
-        ({"maxUnavailable": 100}, 10, 0, 10),  # case 20
-        ({"minAvailable": 100}, 10, 100, 0),  # case 21
-        ({"minAvailable": "80%"}, 10, 8, 2),  # case 22
-        ({"maxUnavailable": "0%"}, 10, 10, 0),  # case 23
+        ({"maxUnavailable": "30%"}, 10, 7, 3),  # podunavailablebudget case 18
+        ({"maxUnavailable": "10%"}, 15, 13, 2),  # podunavailablebudget case 19
+        ({"maxUnavailable": 100}, 10, 0, 10),  # podunavailablebudget case 20
+        ({"minAvailable": 100}, 10, 100, 0),  # podunavailablebudget case 21
+        ({"minAvailable": "80%"}, 10, 8, 2),  # podunavailablebudget case 22
+        ({"maxUnavailable": "0%"}, 10, 10, 0),  # podunavailablebudget case 23
         ({"maxUnavailable": 1, "minAvailable": 2}, 10, 9, 1),
     ],
 )
@@ -297,7 +297,7 @@ def test_pods_without_a_controller_are_guarded_and_add_nothing() -> None:
     [
         {"ready": False},
         {"phase": "Pending"},
-        {"labels": {"unavailable-pod.kruise.io/drain": "true"}},  # case 39
+        {"labels": {"unavailable-pod.kruise.io/drain": "true"}},  # podunavailablebudget case 39
         {"annotations": {keys.IN_PLACE_GRACE_ANNOTATION: "{}"}},
         {"annotations": {keys.IN_PLACE_STATE_ANNOTATION: "not json"}},
         {"image": "nginx@sha256:abc"},

@@ -120,7 +120,7 @@ def reasons(plan: Plan) -> dict[str, str]:
 
 
 def test_all_namespaces_but_the_systems_and_those_excluded() -> None:
-    """8.3 step 2; cases 51 and 55: copies where none belongs go"""
+    """8.3 step 2; admission cases 51 and 55: copies where none belongs go"""
     plan = planned(
         distribution(allNamespaces=True, excludedNamespaces=named("b")),
         *("a", "b", "kube-system", "kube-public"),
@@ -150,7 +150,7 @@ def test_targets_are_named_or_selected_and_never_excluded(targets: Document, exp
 
 
 def test_a_named_namespace_that_is_not_there_counts_as_failed() -> None:
-    """case 50"""
+    """admission case 50"""
     plan = planned(distribution(includedNamespaces=named("a", "late")), "a", copies=(copy("a"),))
     assert (counts(plan), failed_in(plan)) == ((2, 1, 1), {"NamespaceNotExists": ["late"]})
     assert plan.requeue_after_s is None, "its creation is an event"
@@ -186,7 +186,7 @@ def test_a_copy_that_is_being_deleted_is_not_deleted_again() -> None:
 
 
 def test_a_new_copy_is_the_resource_with_its_owner() -> None:
-    """8.5; case 48"""
+    """8.5; admission case 48"""
     metadata = {"name": "pull", "namespace": "foo", "labels": {"a": "b"}, "annotations": {"c": "d"}}
     resource = secret(metadata=metadata, type="x/y", status={"phase": "?"})
     (step,) = planned(distribution(resource), "a").steps
@@ -204,7 +204,7 @@ def test_a_new_copy_is_the_resource_with_its_owner() -> None:
 
 
 def test_a_copy_that_differs_becomes_what_is_wanted_and_keeps_its_metadata() -> None:
-    """cases 52 and 8.5: the patch replaces what the copy holds, and merges the rest"""
+    """admission cases 52 and 8.5: the patch replaces what the copy holds, and merges the rest"""
     (step,) = planned(distribution(), "a", copies=(copy("a", secret(data={"other": "eA=="})),)).steps
     assert isinstance(step.action, Patch)
     assert step.action.patch_type is PatchType.STRATEGIC
@@ -240,7 +240,7 @@ def test_contents_are_compared_as_an_api_server_stores_them(
 
 
 def test_what_others_made_is_never_written_to() -> None:
-    """case 49: neither where a copy belongs nor where none does, and it is no reason to try again"""
+    """admission case 49: neither where a copy belongs nor where none does, and it is no reason to try again"""
     view = distribution(includedNamespaces=named("a"))
     plan = planned(view, "a", "b", copies=(copy("a", owner="other"), copy("b", owner="")))
     assert (written(plan), failed_in(plan), plan.requeue_after_s) == ([], {"ConflictOccurred": ["a"]}, None)
@@ -260,7 +260,7 @@ def test_a_copy_is_known_by_uid_whatever_the_version_of_its_owner_reference() ->
 
 
 def test_a_distribution_that_is_deleted_writes_nothing() -> None:
-    """case 56: garbage collection takes the copies"""
+    """admission case 56: garbage collection takes the copies"""
     assert planned(msgspec.structs.replace(distribution(), is_deleting=True), "a") == Plan()
 
 

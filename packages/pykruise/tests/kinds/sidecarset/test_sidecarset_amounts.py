@@ -35,7 +35,7 @@ def requested(pod: Document, policy: ResourcesPolicy) -> str:
 
 @pytest.mark.parametrize("mode", ["sum", "max"])
 def test_of_containers_that_request_nothing_there_is_nothing(mode: str) -> None:
-    """case 54"""
+    """sidecarset case 54"""
     assert requested(requesting(app=None, other=None), asking(mode=mode)) == "0"
 
 

@@ -29,7 +29,7 @@ def whitelist(*rules: Document) -> str:
 
 
 def test_without_a_whitelist_the_gate_decides() -> None:
-    """case 17"""
+    """sidecarset case 17"""
     assert errors(annotating(OOM)) == [("Required", FIELD)]
     assert errors(annotating(OOM), allows_any_annotation=True) == []
     assert errors(annotating()) == []
@@ -52,7 +52,7 @@ def test_a_whitelist_that_names_nothing_is_none(text: str) -> None:
 
 
 def test_a_rule_is_for_sidecarsets_with_its_labels_even_with_the_gate() -> None:
-    """case 18"""
+    """sidecarset case 18"""
     text = whitelist(
         {"selector": {"matchLabels": {"sidecar": "log"}}, "allowedAnnotationKeyExprs": ["^oom-score$"]},
         {"selector": {}, "allowedAnnotationKeyExprs": ["^other$"]},
@@ -112,7 +112,7 @@ def test_an_entry_has_annotations_that_an_object_may_have_and_a_policy(
 
 
 def test_each_annotation_is_patched_once() -> None:
-    """case 19"""
+    """sidecarset case 19"""
     found = errors(annotating(OOM, OOM), allows_any_annotation=True)
     assert found == [("Required", f"{FIELD}[1].annotations")]
 

@@ -122,7 +122,7 @@ def test_an_asterisk_stands_for_every_value_in_order_and_each_counts_once() -> N
 
 
 def test_a_value_stands_for_itself_alone() -> None:
-    """case 79"""
+    """sidecarset case 79"""
     pods = zoned(*"aaabbbbbbb")
     places = [place for place, name in enumerate(order(pods, **by_zone("a")), 1) if name < "shop/web-03"]
     assert places == [1, 6, 10]

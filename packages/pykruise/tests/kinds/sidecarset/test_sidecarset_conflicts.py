@@ -33,7 +33,7 @@ def selecting(name: str, labels: dict[str, str], *containers: Document, **spec: 
 
 
 def test_sidecarsets_that_meet_do_not_share_a_container_name() -> None:
-    """cases 20 and 21"""
+    """sidecarset cases 20 and 21"""
     one = selecting("one", {"app": "x"}, container("a"))
     assert errors(selecting("two", {"app": "x"}, container("a")), one) == [("Invalid", "spec.containers")]
     assert errors(selecting("two", {"app": "y"}, container("a")), one) == []
@@ -42,7 +42,7 @@ def test_sidecarsets_that_meet_do_not_share_a_container_name() -> None:
 
 
 def test_disjoint_namespaces_keep_them_apart() -> None:
-    """case 20"""
+    """sidecarset case 20"""
 
     def named(name: str, *namespaces: str) -> Document:
         key = "kubernetes.io/metadata.name"
@@ -80,7 +80,7 @@ def test_selectors_meet_when_there_could_be_a_pod_of_both(requirement: Document,
 
 
 def test_volumes_of_one_name_are_the_same() -> None:
-    """case 22"""
+    """sidecarset case 22"""
     one = sidecarset("one", container("a"), volumes=[{"name": "v", "emptyDir": {}}])
     assert errors(sidecarset("two", container("b"), volumes=[{"name": "v", "emptyDir": {}}]), one) == []
     other = [{"name": "v", "hostPath": {"path": "/x"}}]
@@ -98,7 +98,7 @@ def test_volumes_of_one_name_are_the_same() -> None:
     ],
 )
 def test_one_annotation_is_overwritten_by_one_alone(mine: str, theirs: str, *, collides: bool) -> None:
-    """case 23"""
+    """sidecarset case 23"""
     one = sidecarset("one", container("b"), patchPodMetadata=[{**OOM, "patchPolicy": theirs}])
     other = sidecarset("z", container("c"), patchPodMetadata=[{**OOM, "patchPolicy": "Retain"}])
     doc = sidecarset("s", container("a"), patchPodMetadata=[{**OOM, "patchPolicy": mine}])
@@ -169,7 +169,7 @@ def test_a_sidecarset_whose_name_is_still_to_be_made_up_is_compared_with_all() -
 
 
 def test_a_canary_is_compared_with_all_but_its_base() -> None:
-    """case 24"""
+    """sidecarset case 24"""
     base, other = sidecarset("base", container("a")), sidecarset("other", container("a"))
     trial = canary("trial", container("a"), base="base")
     assert errors(trial, base) == []

@@ -20,7 +20,7 @@ def of_v1alpha1(*, labels: Any = None, **spec: Any) -> Document:
 
 
 def test_a_named_namespace_is_a_selector_and_a_name_again_in_the_older_version() -> None:
-    """case 28"""
+    """sidecarset case 28"""
     old = of_v1alpha1(namespace="ns")
     new = convert(old, NEW, TABLE)
     assert new["spec"]["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}
@@ -47,7 +47,7 @@ def test_no_namespace_leaves_the_selector_as_it_is(namespace: str | None) -> Non
 
 
 def test_the_custom_version_is_a_label_in_the_older_version() -> None:
-    """case 29"""
+    """sidecarset case 29"""
     new = convert(of_v1alpha1(labels={LABEL: "v1", "kept": "yes"}), NEW, TABLE)
     assert new["spec"]["customVersion"] == "v1"
     assert new["metadata"]["labels"] == {"kept": "yes"}

@@ -70,7 +70,7 @@ def test_a_transferred_variable_says_of_which_version_its_field_is(
 
 
 def test_the_hashes_are_those_of_what_is_stored_whatever_a_client_says() -> None:
-    """case 2"""
+    """sidecarset case 2"""
     hashes = "kruise.io/sidecarset-hash", "kruise.io/sidecarset-hash-without-image"
     sent = {"annotations": {hashes[0]: "mine", "kept": "yes"}}
     for metadata in (sent, {"annotations": None}):

@@ -65,7 +65,7 @@ def test_cpu(text: str, amount: str, expected: str) -> None:
     ],
 )
 def test_memory(text: str, amount: str, expected: str) -> None:
-    """case 56"""
+    """sidecarset case 56"""
     assert result(text, amount, "memory") == expected
 
 
@@ -109,7 +109,7 @@ def test_a_large_amount_does_not_overflow() -> None:
     ],
 )
 def test_what_can_never_be_evaluated_is_refused(text: str) -> None:
-    """case 26"""
+    """sidecarset case 26"""
     with pytest.raises(ExpressionError):
         check(text, variable="cpu")
 
@@ -171,7 +171,7 @@ def test_what_is_negative_only_for_small_pods_is_accepted_and_refused_for_those(
 
 
 def test_a_negative_result_is_an_error() -> None:
-    """case 55"""
+    """sidecarset case 55"""
     with pytest.raises(ExpressionError, match="must not be negative"):
         result("cpu - 2", "1")
     with pytest.raises(ExpressionError, match="must not be negative"):

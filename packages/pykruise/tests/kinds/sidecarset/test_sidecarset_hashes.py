@@ -21,7 +21,7 @@ NATIVE = Hashes(
 
 
 def test_the_golden_values_result() -> None:
-    """case 3"""
+    """sidecarset case 3"""
     assert hashed_text([ONE], None) == (
         '{"containers":[{"name":"container1","image":"test-image","resources":{},'
         '"upgradeStrategy":{},"shareVolumePolicy":{}}]}'
@@ -32,7 +32,7 @@ def test_the_golden_values_result() -> None:
 
 
 def test_both_versions_hash_alike() -> None:
-    """case 3"""
+    """sidecarset case 3"""
     old = sidecarset("log", container("log"))
     old["apiVersion"] = "apps.kruise.io/v1alpha1"
     table = {(CONVERSION.resource.group, CONVERSION.resource.kind): CONVERSION}
@@ -99,7 +99,7 @@ def test_what_has_another_shape_is_hashed_as_it_stands() -> None:
 
 
 def test_what_is_no_sidecar_is_not_hashed() -> None:
-    """case 4"""
+    """sidecarset case 4"""
     plain = sidecarset("log", container("log"))["spec"]
     more = {
         **plain,
@@ -119,7 +119,7 @@ def test_only_the_image_is_left_out_of_the_second_hash() -> None:
 
 
 def test_defaults_are_written_and_hashes_overwritten() -> None:
-    """cases 1 and 2"""
+    """sidecarset cases 1 and 2"""
     # given
     wrong = {"annotations": {"kruise.io/sidecarset-hash": "wrong", "mine": "stays"}}
     # when

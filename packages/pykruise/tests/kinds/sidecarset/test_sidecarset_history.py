@@ -86,7 +86,7 @@ def test_a_name_that_was_taken_is_remembered() -> None:
 
 @pytest.mark.parametrize(("limit", "expected"), [(10, 2), (11, 1), (12, 0), (None, 2)])
 def test_ten_revisions_are_kept_unless_it_says_otherwise(limit: int | None, expected: int) -> None:
-    """case 1, also of one that was stored without defaults"""
+    """sidecarset case 1, also of one that was stored without defaults"""
     world = world_of(12, revisionHistoryLimit=20)
     world.doc["spec"]["revisionHistoryLimit"] = limit
     plan = world.plan()

@@ -40,7 +40,7 @@ def annotated(doc: Document, key: str) -> Any:
 
 
 def test_sidecars_stand_before_or_after_the_pods_own_containers_and_are_marked() -> None:
-    """case 30"""
+    """sidecarset case 30"""
     found = after(pod(), sidecarset("s", container("a"), container("b", podInjectPolicy="AfterAppContainer")))
     assert names(found) == ["a", "main", "b"]
     assert [variables(by_name(found, name)).get("IS_INJECTED") for name in names(found)] == [
@@ -63,7 +63,7 @@ def test_no_setting_of_the_sidecarset_gets_into_the_pod() -> None:
 
 
 def test_init_containers_come_after_the_pods_own_by_name() -> None:
-    """case 31"""
+    """sidecarset case 31"""
     doc = pod(initContainers=[{"name": "x", "image": "x"}])
     found = after(doc, sidecarset("s", initContainers=[container("c"), container("a"), container("b")]))
     assert names(found, "initContainers") == ["x", "a", "b", "c"]
@@ -92,14 +92,14 @@ def test_a_pod_in_which_nothing_stands_gets_its_sidecars_too(bare: Document) -> 
 
 
 def test_with_the_gate_containers_are_sorted_by_name() -> None:
-    """case 32"""
+    """sidecarset case 32"""
     sets = sidecarset("one", container("z")), sidecarset("two", container("e"))
     assert names(after(pod(), *sets)) == ["z", "e", "main"]
     assert names(after(pod(), *sets, sort_by_name=True)) == ["e", "z", "main"]
 
 
 def test_a_container_of_the_sidecars_name_is_replaced_in_its_place() -> None:
-    """case 33"""
+    """sidecarset case 33"""
     doc = pod(container("first", "own"), container("log", "own"), container("last", "own"))
     found = after(doc, sidecarset("s", container("log", "sidecar")))
     assert names(found) == ["first", "log", "last"]
@@ -116,7 +116,7 @@ def test_a_second_pass_changes_nothing_but_the_time() -> None:
 
 
 def test_a_paused_injection_puts_nothing_in() -> None:
-    """case 34"""
+    """sidecarset case 34"""
     assert injected(pod(), sidecarset("s", container("a"), injectionStrategy={"paused": True})) is None
 
 
@@ -129,7 +129,7 @@ def test_a_paused_injection_puts_nothing_in() -> None:
     ],
 )
 def test_a_pod_that_ends_gets_nothing(doc: Document) -> None:
-    """case 35"""
+    """sidecarset case 35"""
     assert injected(doc, sidecarset("s", container("a"))) is None
 
 
@@ -139,7 +139,7 @@ def test_a_pod_without_the_labels_gets_nothing() -> None:
 
 
 def test_namespaces_are_selected_by_their_labels_and_an_unreadable_one_by_none() -> None:
-    """case 36"""
+    """sidecarset case 36"""
     gold = sidecarset("s", container("a"), namespaceSelector={"matchLabels": {"tier": "gold"}})
     assert injected(pod(), gold, namespace_labels={"tier": "gold"}) is not None
     assert injected(pod(), gold, namespace_labels={"tier": "none"}) is None
@@ -154,7 +154,7 @@ def test_sets_that_name_the_namespace_come_first_then_all_by_name() -> None:
 
 
 def test_a_canary_takes_the_place_of_its_base_unless_it_is_paused() -> None:
-    """case 37"""
+    """sidecarset case 37"""
     base = sidecarset("base", container("log", "log:1"))
     trial = canary("trial", container("log", "log:2"), base="base")
     found = after(pod(), base, trial)
@@ -174,7 +174,7 @@ def sharing(**fields: Any) -> Document:
 
 
 def test_shared_mounts_do_not_displace_the_sidecars_own() -> None:
-    """case 38"""
+    """sidecarset case 38"""
     own = {"name": "own", "mountPath": "/data"}
     app = container(
         "main", volumeMounts=[{"name": "v", "mountPath": "/data"}, {"name": "v", "mountPath": "/b"}]
@@ -217,7 +217,7 @@ def test_mounts_of_injected_containers_are_not_shared() -> None:
 
 
 def test_variables_of_a_shared_sub_path_come_along_where_there_are_any() -> None:
-    """case 39"""
+    """sidecarset case 39"""
     mount = {"name": "v", "mountPath": "/d", "subPathExpr": "foo/$(POD_NAME)/$(MISSING)"}
     name = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     found = after(pod(container("main", volumeMounts=[mount], env=[name])), sidecarset("s", sharing()))
@@ -230,7 +230,7 @@ def transferring(*items: Document, **fields: Any) -> Document:
 
 
 def test_the_sidecars_own_variable_wins_over_a_transferred_one() -> None:
-    """case 40"""
+    """sidecarset case 40"""
     app = container("main", env=[{"name": "A", "value": "app"}, {"name": "B", "value": "app"}])
     item = {"sourceContainerName": "main", "envNames": ["A", "B"]}
     found = after(pod(app), sidecarset("s", transferring(item, env=[{"name": "A", "value": "own"}])))
@@ -238,7 +238,7 @@ def test_the_sidecars_own_variable_wins_over_a_transferred_one() -> None:
 
 
 def test_a_label_names_the_container_and_a_missing_one_finds_nothing() -> None:
-    """case 41"""
+    """sidecarset case 41"""
 
     def item(path: str) -> Document:
         return {"sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"}
@@ -256,7 +256,7 @@ def test_a_label_names_the_container_and_a_missing_one_finds_nothing() -> None:
 
 
 def test_names_are_transferred_once_each_in_their_order() -> None:
-    """case 42"""
+    """sidecarset case 42"""
     app = container("main", env=[{"name": name, "value": name} for name in "HGFEDCBA"])
     item = {"sourceContainerName": "main", "envName": "A", "envNames": [*"HGFCDEBA"]}
     found = after(pod(app), sidecarset("s", transferring(item)))
@@ -297,7 +297,7 @@ def test_a_sidecars_own_devices_and_their_volumes_stay() -> None:
 
 
 def test_only_mounted_volumes_come_along_and_the_pods_own_definition_is_kept() -> None:
-    """cases 43 and 44"""
+    """sidecarset cases 43 and 44"""
     mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("both", "new", "missing")]
     sidecars = [container(name, volumeMounts=mounts) for name in "ab"]
     volumes = [{"name": "both", "emptyDir": {"medium": "Memory"}}, {"name": "new"}, {"name": "idle"}]
@@ -310,7 +310,7 @@ def test_only_mounted_volumes_come_along_and_the_pods_own_definition_is_kept() -
 
 
 def test_pull_secrets_are_there_once_the_pods_first() -> None:
-    """case 45"""
+    """sidecarset case 45"""
     doc = pod(imagePullSecrets=[{"name": "p"}, {"name": "x"}])
     secrets = [{"name": "x"}, {"name": "s"}, {"name": "s"}]
     found = after(doc, sidecarset("s", container("a"), imagePullSecrets=secrets))
@@ -344,7 +344,7 @@ def test_the_records_are_exactly_those_of_the_original() -> None:
 
 
 def test_an_older_record_becomes_an_object_and_what_is_no_record_refuses_the_pod() -> None:
-    """case 46"""
+    """sidecarset case 46"""
 
     def doc(text: str) -> Document:
         return pod(metadata={"labels": {"app": "web"}, "annotations": {HASH: text}})
@@ -380,14 +380,14 @@ def patching(policy: str, value: str) -> Document:
 def test_annotations_are_kept_overwritten_or_merged(
     policy: str, old: str | None, patch: str, expected: str
 ) -> None:
-    """case 47"""
+    """sidecarset case 47"""
     given = {} if old is None else {"oom": old}
     doc = pod(metadata={"labels": {"app": "web"}, "annotations": given})
     assert annotations_of(after(doc, patching(policy, patch)))["oom"] == expected
 
 
 def test_what_cannot_be_merged_refuses_the_pod() -> None:
-    """case 47"""
+    """sidecarset case 47"""
     doc = pod(metadata={"labels": {"app": "web"}, "annotations": {"oom": "abc"}})
     with pytest.raises(InjectionError, match=r"oom.*not JSON"):
         injected(doc, patching("MergePatchJson", '{"a":1}'))
@@ -405,7 +405,7 @@ def test_annotations_of_several_sidecarsets_add_up() -> None:
 
 
 def test_a_hot_sidecar_becomes_a_working_and_an_idle_container() -> None:
-    """case 52"""
+    """sidecarset case 52"""
     found = after(pod(), sidecarset("s", hot("mesh", "mesh:1", empty="empty:1")))
     assert names(found) == ["mesh-1", "mesh-2", "main"]
     assert [by_name(found, name)["image"] for name in ("mesh-1", "mesh-2")] == ["mesh:1", "empty:1"]
@@ -446,14 +446,14 @@ def limited(name: str, limits: dict[str, str] | None = None, **requests: str) ->
 
 @pytest.mark.parametrize(("mode", "expected"), [("sum", "300m"), ("max", "200m")])
 def test_limits_are_reckoned_from_the_sum_or_the_greatest(mode: str, expected: str) -> None:
-    """case 53"""
+    """sidecarset case 53"""
     doc = pod(limited("x", {"cpu": "200m"}), limited("y", {"cpu": "400m"}))
     found = after(doc, sidecarset("s", expressed(mode, limits={"cpu": "max(cpu*50%, 50m)"})))
     assert by_name(found, "a")["resources"] == {"limits": {"cpu": expected}}
 
 
 def test_one_container_without_limit_means_no_limit_and_missing_requests_count_nothing() -> None:
-    """case 54"""
+    """sidecarset case 54"""
     doc = pod(limited("x", {"cpu": "200m"}, cpu="100m"), limited("y"))
     both = {"cpu": "cpu*50%", "memory": "memory*50%"}
     found = after(doc, sidecarset("s", expressed(limits={"cpu": "1"}, requests=both)))
@@ -461,7 +461,7 @@ def test_one_container_without_limit_means_no_limit_and_missing_requests_count_n
 
 
 def test_without_a_target_or_with_a_negative_result_the_pod_is_refused() -> None:
-    """case 55"""
+    """sidecarset case 55"""
     doc = pod(limited("x", {"cpu": "1"}), initContainers=[limited("init", {"cpu": "1"})])
     for sidecar, problem in (
         (expressed(regex="^missing$", limits={"cpu": "cpu"}), "no containers match the regex pattern"),
@@ -474,7 +474,7 @@ def test_without_a_target_or_with_a_negative_result_the_pod_is_refused() -> None
 
 
 def test_sidecars_are_never_targets_but_native_ones_of_the_pod_are() -> None:
-    """case 55"""
+    """sidecarset case 55"""
     native = {**limited("own", {"cpu": "1"}), "restartPolicy": "Always"}
     doc = pod(limited("x", {"cpu": "1"}), limited("other", {"cpu": "5"}), initContainers=[native])
     sets = sidecarset("s", expressed(limits={"cpu": "cpu"})), sidecarset("t", container("other"))

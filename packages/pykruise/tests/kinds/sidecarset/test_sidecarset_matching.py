@@ -57,7 +57,7 @@ def test_without_a_choice_the_present_spec_is_injected() -> None:
 
 
 def test_always_injects_the_revision_and_records_its_name_and_hash() -> None:
-    """case 48"""
+    """sidecarset case 48"""
     doc = wanting(revisionName="log-1", policy="Always")
     found = injected(pod(), doc, revisions={"log": STORED})
     assert found is not None
@@ -98,13 +98,13 @@ def test_hashes_that_were_not_recorded_with_a_revision_are_reckoned() -> None:
 def test_partial_leaves_to_the_update_strategy_which_pods_get_it(
     strategy: Any, draw: float, expected: str
 ) -> None:
-    """case 49"""
+    """sidecarset case 49"""
     assert image(wanting(strategy, revisionName="log-1", policy="Partial"), draw=draw) == expected
 
 
 @pytest.mark.parametrize("strategy", [None, {}, {"partition": None}])
 def test_without_a_strategy_partial_gives_the_present_spec(strategy: Any) -> None:
-    """Of one that was stored without admission; case 49"""
+    """Of one that was stored without admission; sidecarset case 49"""
     doc = wanting(revisionName="log-1", policy="Partial")
     doc["spec"]["updateStrategy"] = strategy
     found = chosen_contents(view(doc, is_admitted=False), labels=LABELS, revisions=STORED, draw=lambda: 0.0)
@@ -112,19 +112,19 @@ def test_without_a_strategy_partial_gives_the_present_spec(strategy: Any) -> Non
 
 
 def test_a_partition_that_is_none_refuses_the_pod() -> None:
-    """case 49"""
+    """sidecarset case 49"""
     with pytest.raises(InjectionError, match="abc%"):
         image(wanting({"partition": "abc%"}, revisionName="log-1", policy="Partial"))
 
 
 def test_while_upgrades_are_paused_every_pod_gets_the_revision() -> None:
-    """case 50"""
+    """sidecarset case 50"""
     paused = {"partition": "0%", "paused": True}
     assert image(wanting(paused, revisionName="log-1", policy="Partial")) == "log:1"
 
 
 def test_a_revision_that_is_gone_refuses_the_pod() -> None:
-    """case 51"""
+    """sidecarset case 51"""
     with pytest.raises(InjectionError, match="log-9") as caught:
         injected(pod(), wanting(revisionName="log-9"), revisions={"log": STORED})
     assert caught.value.sidecarset == "log"
@@ -192,7 +192,7 @@ def test_those_that_name_the_namespace_go_first_and_each_by_name() -> None:
     [({}, ["other", "trial"]), ({"injectionStrategy": {"paused": True}}, ["log", "other"])],
 )
 def test_a_canary_that_injects_takes_the_place_of_its_base(strategy: Any, expected: list[str]) -> None:
-    """case 37"""
+    """sidecarset case 37"""
     sets = [
         view(canary("trial", container("log"), base="log", **strategy)),
         view(sidecarset("log", container("log"))),

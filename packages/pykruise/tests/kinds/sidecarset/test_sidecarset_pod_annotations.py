@@ -39,7 +39,7 @@ def test_the_policy_says_what_becomes_of_an_annotation(
 
 @pytest.mark.parametrize(("old", "new"), [("abc", "{}"), ("{}", "abc")])
 def test_only_json_can_be_merged(old: str, new: str) -> None:
-    """case 47"""
+    """sidecarset case 47"""
     with pytest.raises(PatchError, match="is not JSON and cannot be merged"):
         patched(old, new, "MergePatchJson")
 

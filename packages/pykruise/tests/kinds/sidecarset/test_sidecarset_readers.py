@@ -145,14 +145,14 @@ async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing(
     async with cluster(has_kind=False) as one, running(cached(one)) as reader:
         assert await live(one).sidecar_sets() == ()
         assert await sets(reader) == []
-        assert not reader.sets.is_installed
-        assert (reader.problems(), reader.sets.known()) == ((), ())
+        assert not reader.objects.is_installed
+        assert (reader.problems(), reader.objects.known()) == ((), ())
         # when it is installed
         await install(one)
         await one.client.create(SIDECAR_SETS, "", LOG)
         await asyncio.sleep(A_WHILE_S)
         # then
-        assert reader.sets.is_installed
+        assert reader.objects.is_installed
         assert await sets(reader) == ["log"]
         assert reader.problems() == ()
         # and when it goes again, what is known of it goes too
@@ -161,7 +161,7 @@ async def test_a_kind_that_is_not_installed_has_no_objects_and_holds_up_nothing(
         )
         await asyncio.sleep(A_WHILE_S)
         assert await sets(reader) == []
-        assert reader.sets.is_installed, "for all that is known: its definition may be stored anew"
+        assert reader.objects.is_installed, "for all that is known: its definition may be stored anew"
 
 
 async def test_whether_the_kind_is_installed_may_come_out_while_a_pod_waits() -> None:
@@ -176,13 +176,13 @@ async def test_until_all_is_read_it_says_so_and_questions_wait() -> None:
         await store_revision(one, "log-1", namespace="kruise-system")
         reader = cached(one)
         assert reader.problems() == ("SidecarSets and namespaces have not been read yet",)
-        assert reader.sets.known() is None
+        assert reader.objects.known() is None
         async with running(reader, for_s=0.0):
             assert await sets(reader) == ["log"]
             assert await tier(reader, "shop") == "shop"
             assert await revisions(reader, "log") == ["log-1"]
             assert reader.problems() == ()
-            known = reader.sets.known()
+            known = reader.objects.known()
             assert known is not None
             assert [each.name for each in known] == ["log"]
 
@@ -191,7 +191,7 @@ async def test_namespaces_alone_do_not_make_it_ready_and_nor_do_sidecarsets() ->
     async with cluster() as one:
         for number in range(2):
             reader = cached(one)
-            filled = (reader.sets.cache, reader._namespaces)[number]
+            filled = (reader.objects.cache, reader._namespaces)[number]
             task = asyncio.create_task(filled.run())
             await asyncio.sleep(5.0)
             assert filled.synced

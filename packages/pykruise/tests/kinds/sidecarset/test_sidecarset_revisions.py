@@ -129,7 +129,7 @@ def test_hashes_are_those_that_were_recorded_with_it_if_both_were() -> None:
     ],
 )
 def test_revisions_beyond_the_limit_go_but_for_those_in_use(names: str, limit: int, removed: str) -> None:
-    """case 77"""
+    """sidecarset case 77"""
     stored = [revision(f"{name}{place}", is_deleting=name == "D") for place, name in enumerate(names)]
     in_use = {one.name for one in stored if one.name.startswith("U")}
     assert "".join(one.name[0] for one in to_remove(stored, in_use=in_use, limit=limit)) == removed

@@ -98,7 +98,7 @@ def test_a_policy_says_what_resources_are_reckoned_from(fields: Document, expect
 
 @pytest.mark.parametrize("bound", ["limits", "requests"])
 def test_resources_are_given_or_reckoned_and_not_both(bound: str) -> None:
-    """case 26"""
+    """sidecarset case 26"""
     policy = {"resourcesExpr": {"limits": {"cpu": "cpu"}}}
     both = plain(resourcesPolicy=policy, resources={bound: {"cpu": "1"}})
     assert ("Invalid", "spec.containers[0].resourcesPolicy") in errors(both)

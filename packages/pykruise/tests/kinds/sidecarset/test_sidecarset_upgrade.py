@@ -62,14 +62,14 @@ def taken(mix: Mix, **strategy: Any) -> int:
 
 
 def test_upgraded_pods_that_are_not_ready_use_up_the_budget() -> None:
-    """case 57"""
+    """sidecarset case 57"""
     mix = Mix(started(1), waiting=70, ready=26, busy=4)
     assert taken(mix, maxUnavailable=10) == 6
 
 
 @pytest.mark.parametrize(("partition", "expected"), [(180, 20), ("18%", 20), (100, 60)])
 def test_the_partition_counts_waiting_pods(partition: int | str, expected: int) -> None:
-    """case 58"""
+    """sidecarset case 58"""
     mix = Mix(started(1), waiting=200, ready=760, busy=40)
     assert taken(mix, maxUnavailable=100, partition=partition) == expected
 
@@ -85,7 +85,7 @@ def test_the_partition_counts_waiting_pods(partition: int | str, expected: int) 
     ],
 )
 def test_percentages_are_rounded_so_that_something_happens(strategy: Any, expected: int) -> None:
-    """case 59"""
+    """sidecarset case 59"""
     assert taken(Mix(started(1), waiting=5), **strategy) == expected
 
 
@@ -156,7 +156,7 @@ def test_the_condition_says_that_it_went_well() -> None:
 
 
 def test_changes_that_are_not_of_sidecars_upgrade_no_pod_but_make_a_revision() -> None:
-    """case 4"""
+    """sidecarset case 4"""
     world = started(2)
     before = world.view.hashes, dict(world.pods), set(world.revisions)
     world.change(volumes=[{"name": "v", "emptyDir": {}}], initContainers=[container("i")])
@@ -168,7 +168,7 @@ def test_changes_that_are_not_of_sidecars_upgrade_no_pod_but_make_a_revision() -
 
 
 def test_pods_whose_sidecars_changed_otherwise_are_left_with_a_condition_and_one_event() -> None:
-    """case 60"""
+    """sidecarset case 60"""
     # given a pod that another SidecarSet need not change
     world = started(2)
 
@@ -199,7 +199,7 @@ def test_pods_whose_sidecars_changed_otherwise_are_left_with_a_condition_and_one
 
 
 def test_the_condition_stays_false_while_another_sidecarset_cannot_upgrade() -> None:
-    """case 61; an entry of a SidecarSet that is gone is dropped (pitfall 21)"""
+    """sidecarset case 61; an entry of a SidecarSet that is gone is dropped (pitfall 21)"""
     world = started(1)
 
     def other(pod: Document) -> None:
@@ -215,7 +215,7 @@ def test_the_condition_stays_false_while_another_sidecarset_cannot_upgrade() -> 
 
 
 def test_a_bad_image_breaks_one_pod_and_a_good_one_repairs_it() -> None:
-    """case 62"""
+    """sidecarset case 62"""
     world = started(3)
     new_image(world, "log:bad")
     for _ in range(5):
@@ -233,7 +233,7 @@ def test_a_bad_image_breaks_one_pod_and_a_good_one_repairs_it() -> None:
 
 
 def test_only_selected_pods_are_upgraded_also_when_they_come_to_match_later() -> None:
-    """case 63"""
+    """sidecarset case 63"""
     world = started(2, selector={"matchLabels": {"canary": "yes"}})
     new_image(world)
     plan = world.round()
@@ -245,7 +245,7 @@ def test_only_selected_pods_are_upgraded_also_when_they_come_to_match_later() ->
 
 
 def test_paused_upgrades_nothing_and_reports_all() -> None:
-    """case 64"""
+    """sidecarset case 64"""
     world = started(2)
     new_image(world, updateStrategy={"paused": True})
     plan = world.round()
@@ -258,7 +258,7 @@ def test_paused_upgrades_nothing_and_reports_all() -> None:
 
 
 def test_an_image_of_before_takes_pods_back_and_its_revision_becomes_the_newest() -> None:
-    """case 65"""
+    """sidecarset case 65"""
     world = started(3)
     first = world.status["latestRevision"]
     new_image(world)
@@ -274,7 +274,7 @@ def test_an_image_of_before_takes_pods_back_and_its_revision_becomes_the_newest(
 
 
 def test_a_pod_whose_last_upgrade_is_not_over_waits() -> None:
-    """case 66"""
+    """sidecarset case 66"""
     world = started(1)
     new_image(world)
     world.round()
@@ -287,7 +287,7 @@ def test_a_pod_whose_last_upgrade_is_not_over_waits() -> None:
 
 
 def test_pods_that_were_not_injected_are_not_counted() -> None:
-    """case 67"""
+    """sidecarset case 67"""
     world = started(2)
     world.edit("web-0", lambda pod: pod["metadata"]["annotations"].pop(LIST))
     new_image(world).settle()
@@ -342,7 +342,7 @@ DIGEST = "sha256:" + "a" * 64
     ],
 )
 def test_images_by_digest_are_compared_with_what_runs(image_id: str, *, consistent: bool) -> None:
-    """case 68"""
+    """sidecarset case 68"""
     world = SidecarWorld(sidecarset("log", container("log", f"log@{DIGEST}")))
     world.add()
     world.edit("web-0", lambda pod: pod["status"]["containerStatuses"][0].update(imageID=image_id))
@@ -350,7 +350,7 @@ def test_images_by_digest_are_compared_with_what_runs(image_id: str, *, consiste
 
 
 def test_a_pod_without_a_status_of_each_container_is_not_consistent() -> None:
-    """case 69"""
+    """sidecarset case 69"""
     world = started(1)
     world.edit("web-0", lambda pod: pod["status"]["containerStatuses"].pop())
     assert not world.managed()["web-0"].is_consistent
@@ -370,7 +370,7 @@ def test_two_tags_of_one_image_differ_by_their_names() -> None:
 
 
 def test_a_second_plan_on_the_answers_of_the_first_upgrades_nothing_more() -> None:
-    """case 70"""
+    """sidecarset case 70"""
     world = started(3)
     new_image(world)
     assert len(upgraded(world.round())) == 1
@@ -378,7 +378,7 @@ def test_a_second_plan_on_the_answers_of_the_first_upgrades_nothing_more() -> No
 
 
 def test_every_write_is_bound_to_the_pod_that_was_looked_at() -> None:
-    """cases 71 and 72: a pod that is gone or changed refuses it, and the next plan sees what is there"""
+    """sidecarset cases 71 and 72: a pod that is gone or changed refuses it, and the next plan sees what is there"""
     world = started(2)
     new_image(world, updateStrategy={"maxUnavailable": 2})
     actions: list[Any] = [step.action for step in world.plan().steps if step.action.key.namespace == "shop"]
@@ -477,7 +477,7 @@ def test_what_is_kept_of_pods_from_plan_to_plan_is_what_a_fresh_read_says() -> N
 
 
 def test_terms_of_priority_put_pods_without_the_label_first_and_high_numbers_last() -> None:
-    """case 80"""
+    """sidecarset case 80"""
     world = SidecarWorld(
         sidecarset(
             "log",
@@ -529,13 +529,13 @@ def places(world: SidecarWorld, order: list[str]) -> list[int]:
 
 
 def test_scattered_pods_are_spread_over_one_round() -> None:
-    """case 79"""
+    """sidecarset case 79"""
     world = scattered(10)
     assert places(world, upgraded(world.round())) == [1, 6, 10]
 
 
 def test_with_a_small_budget_the_order_is_built_anew_in_every_round() -> None:
-    """case 79"""
+    """sidecarset case 79"""
     world = scattered(1)
     order: list[str] = []
     while len(order) < 10:
@@ -578,7 +578,7 @@ def versions(world: SidecarWorld) -> dict[str, str]:
 
 
 def test_the_idle_container_takes_over_and_the_other_becomes_idle() -> None:
-    """case 73"""
+    """sidecarset case 73"""
     # given
     world = hot_world()
     assert world.images("web-0") == {"mesh-1": "mesh:1", "mesh-2": "empty:1", "main": "web:1"}
@@ -607,7 +607,7 @@ def test_the_idle_container_takes_over_and_the_other_becomes_idle() -> None:
 
 
 def test_nothing_becomes_idle_while_the_new_one_fails_and_the_serving_one_is_left_alone() -> None:
-    """case 74"""
+    """sidecarset case 74"""
     world = hot_world()
     world.change(hot("mesh", "mesh:bad"))
     world.round()
@@ -624,7 +624,7 @@ def test_nothing_becomes_idle_while_the_new_one_fails_and_the_serving_one_is_lef
 
 
 def test_hot_upgrades_one_after_another_take_turns() -> None:
-    """case 75"""
+    """sidecarset case 75"""
     world = hot_world()
     working = []
     for number in range(2, 6):
@@ -638,7 +638,7 @@ def test_hot_upgrades_one_after_another_take_turns() -> None:
 
 
 def test_a_change_in_the_middle_of_a_hot_upgrade_ends_with_one_idle_container() -> None:
-    """case 75, pitfall 2"""
+    """sidecarset case 75, pitfall 2"""
     world = hot_world()
     world.change(hot("mesh", "mesh:2"))
     world.round()
@@ -649,7 +649,7 @@ def test_a_change_in_the_middle_of_a_hot_upgrade_ends_with_one_idle_container() 
 
 
 def test_hot_and_cold_sidecars_are_upgraded_in_one_write() -> None:
-    """case 76"""
+    """sidecarset case 76"""
     world = hot_world(container("log"))
     world.change(hot("mesh", "mesh:2"), container("log", "log:2"))
     plan = world.plan()
@@ -710,14 +710,14 @@ def test_a_revision_that_another_manager_stored_is_recognised_by_what_it_means()
 
 
 def test_a_paused_injection_does_not_stop_upgrades() -> None:
-    """case 34"""
+    """sidecarset case 34"""
     world = started(2)
     new_image(world, injectionStrategy={"paused": True}).settle()
     assert {world.images(pod)["log"] for pod in world.pods} == {"log:2"}
 
 
 def test_without_history_one_revision_remains_but_none_that_is_used_goes() -> None:
-    """case 77"""
+    """sidecarset case 77"""
     world = started(2)
     world.change(revisionHistoryLimit=0, updateStrategy={"partition": 1})
     for number in range(2, 6):
@@ -733,7 +733,7 @@ def test_without_history_one_revision_remains_but_none_that_is_used_goes() -> No
 
 
 def test_revisions_that_injection_asks_for_stay() -> None:
-    """case 77"""
+    """sidecarset case 77"""
     world = started(1)
     first = world.status["latestRevision"]
     choice = {"revision": {"revisionName": first}}
@@ -746,7 +746,7 @@ def test_revisions_that_injection_asks_for_stay() -> None:
 
 
 def test_another_custom_version_moves_to_the_revision_that_is_there() -> None:
-    """case 78"""
+    """sidecarset case 78"""
     label = "apps.kruise.io/sidecarset-custom-version"
     world = started(1)
     for version in ("v1", "v2"):
@@ -760,7 +760,7 @@ def test_another_custom_version_moves_to_the_revision_that_is_there() -> None:
 
 
 def test_a_sidecarset_that_goes_leaves_pods_and_revisions_alone() -> None:
-    """case 81"""
+    """sidecarset case 81"""
     world = started(1)
     new_image(world)
     world.doc["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"

@@ -33,7 +33,7 @@ def test_a_plain_sidecarset_is_accepted() -> None:
     ("name", "is_wrong"), [("a.b", True), ("a" * 63, False), ("a" * 64, True), ("a-1", False)]
 )
 def test_names_are_short_and_without_dots(name: str, *, is_wrong: bool) -> None:
-    """case 11"""
+    """sidecarset case 11"""
     assert errors(sidecarset(name, container("log"))) == [("Invalid", "metadata.name")] * is_wrong
 
 
@@ -80,7 +80,7 @@ def test_a_startup_probe_has_no_defaults_and_must_be_complete(
 
 
 def test_a_canary_needs_a_base_that_is_none_and_does_not_update() -> None:
-    """case 24"""
+    """sidecarset case 24"""
     base = sidecarset("base", container("log"))
     good = canary("trial", container("log"), base="base")
     assert errors(good, base) == []
@@ -119,7 +119,7 @@ def test_one_that_becomes_a_canary_is_not_immutable_before() -> None:
 
 
 def test_a_canarys_base_cannot_be_changed() -> None:
-    """case 25"""
+    """sidecarset case 25"""
     bases = [sidecarset(name, container("log")) for name in ("one", "two")]
     old = canary("trial", container("log"), base="one")
     assert errors(canary("trial", container("log"), base="two"), *bases, old=old) == [("Invalid", "metadata")]
@@ -136,14 +136,14 @@ def test_a_base_can_be_updated_while_it_has_a_canary() -> None:
 
 
 def test_native_sidecars_cannot_be_rolled_out() -> None:
-    """case 5"""
+    """sidecarset case 5"""
     native = [container("a", restartPolicy="Always"), container("b", restartPolicy="Always")]
     assert errors(sidecarset("s", initContainers=native)) == [("Required", "spec.updateStrategy")] * 2
     assert errors(sidecarset("s", initContainers=native, updateStrategy={"type": "NotUpdate"})) == []
 
 
 def test_a_selector_is_required_and_selects_something() -> None:
-    """case 6"""
+    """sidecarset case 6"""
     assert errors(sidecarset("s", container("a"), selector={})) == [("Invalid", "spec.selector")]
     assert errors(sidecarset("s", container("a"), selector=None)) == [("Required", "spec.selector")]
     bad = {"matchExpressions": [{"key": "a", "operator": "Nope"}]}
@@ -180,7 +180,7 @@ def revision(name: str, *, owner: str = "s", **labels: str) -> RevisionView:
 
 
 def test_the_revision_to_inject_must_be_stored_and_be_its_own() -> None:
-    """case 16, pitfall 16"""
+    """sidecarset case 16, pitfall 16"""
 
     def doc(**choice: str) -> Document:
         return sidecarset("s", container("a"), injectionStrategy={"revision": choice})
@@ -227,7 +227,7 @@ def test_a_revision_is_injected_always_or_partially(policy: str, *, is_wrong: bo
 
 @pytest.mark.parametrize(("partition", "expected"), [(10, 1), ("0%", 1), ("10%", 1), (0, 0), (None, 0)])
 def test_a_selector_excludes_a_partition(partition: Any, expected: int) -> None:
-    """case 7"""
+    """sidecarset case 7"""
     strategy = {"selector": {"matchLabels": {"a": "b"}}, "partition": partition}
     assert (
         errors(sidecarset("s", container("a"), updateStrategy=strategy))
@@ -261,7 +261,7 @@ def test_so_many_weights_are_allowed_and_more_only_where_they_are_stored() -> No
     [(-1, True), ("5", True), ("-5%", True), ("5.5%", True), (0, False), ("50%", False)],
 )
 def test_amounts_are_numbers_or_percentages(field: str, value: Any, *, is_wrong: bool) -> None:
-    """case 8"""
+    """sidecarset case 8"""
     expected = [("Invalid", f"spec.updateStrategy.{field}")] if is_wrong else []
     assert errors(sidecarset("s", container("a"), updateStrategy={field: value})) == expected
 
@@ -281,13 +281,13 @@ def weighted(weight: int = 1, selector: Any = None) -> Document:
     ],
 )
 def test_bad_priorities_are_refused(priority: Document) -> None:
-    """case 14"""
+    """sidecarset case 14"""
     found = errors(sidecarset("s", container("a"), updateStrategy={"priorityStrategy": priority}))
     assert found == [("Required", "spec.updateStrategy.priorityStrategy")]
 
 
 def test_scatter_terms_have_keys_and_are_there_once() -> None:
-    """case 14"""
+    """sidecarset case 14"""
     for terms in ([{"key": "a", "value": "b"}] * 2, [{"key": "", "value": "b"}]):
         found = errors(sidecarset("s", container("a"), updateStrategy={"scatterStrategy": terms}))
         assert found == [("Required", "spec.updateStrategy.scatterStrategy")]
@@ -302,7 +302,7 @@ def test_without_updates_the_strategy_is_not_looked_at() -> None:
 
 
 def test_mounts_refer_to_volumes_of_the_sidecarset() -> None:
-    """case 9"""
+    """sidecarset case 9"""
     mount = [{"name": "v", "mountPath": "/v"}]
     assert errors(sidecarset("s", container("a", volumeMounts=mount))) == [
         ("NotFound", "spec.containers[0].volumeMounts[0].name")
@@ -311,7 +311,7 @@ def test_mounts_refer_to_volumes_of_the_sidecarset() -> None:
 
 
 def test_a_device_and_a_mount_do_not_share_a_path() -> None:
-    """case 10"""
+    """sidecarset case 10"""
     doc = sidecarset(
         "s",
         container(
@@ -329,7 +329,7 @@ def test_a_device_and_a_mount_do_not_share_a_path() -> None:
 
 
 def test_no_container_is_added_or_renamed_and_one_may_go() -> None:
-    """case 12"""
+    """sidecarset case 12"""
     old = sidecarset("s", container("a"), container("b"))
     assert errors(sidecarset("s", container("a"), container("new")), old=old) == [
         ("Invalid", "spec.containers.name")
@@ -339,7 +339,7 @@ def test_no_container_is_added_or_renamed_and_one_may_go() -> None:
 
 
 def test_the_upgrade_type_stays() -> None:
-    """case 13"""
+    """sidecarset case 13"""
     assert errors(sidecarset("s", hot("a")), old=sidecarset("s", container("a"))) == [
         ("Invalid", "spec.containers.upgradeStrategy.upgradeType")
     ]
@@ -357,7 +357,7 @@ def test_the_upgrade_type_stays() -> None:
     ],
 )
 def test_transferred_variables_come_from_a_label_or_annotation(path: str, expected: list[str]) -> None:
-    """case 15"""
+    """sidecarset case 15"""
     item = {"sourceContainerNameFrom": {"fieldRef": {"fieldPath": path}}, "envName": "A"}
     assert [reason for reason, _ in errors(sidecarset("s", container("a", transferEnv=[item])))] == expected
 
@@ -380,7 +380,7 @@ def policy(regex: str = ".*", resources: Any = None, **bounds: Any) -> Document:
     ],
 )
 def test_a_policy_that_could_not_be_carried_out_is_refused(sidecar: Document, field: str) -> None:
-    """case 26"""
+    """sidecarset case 26"""
     assert errors(sidecarset("s", sidecar)) == [("Invalid", f"spec.containers[0].resourcesPolicy{field}")]
 
 
@@ -390,7 +390,7 @@ def test_an_empty_expression_of_targets_selects_all() -> None:
 
 
 def test_only_init_containers_that_keep_running_have_a_policy() -> None:
-    """case 27"""
+    """sidecarset case 27"""
     sidecar = policy(limits={"cpu": "cpu"})
     strategy = {"type": "NotUpdate"}
     assert errors(sidecarset("s", initContainers=[sidecar], updateStrategy=strategy)) == [

@@ -122,7 +122,7 @@ def test_the_namespaces_that_its_selector_names(selector: Any, named: tuple[str,
 def test_a_namespace_is_meant_by_its_labels_and_its_name(
     selector: Any, name: str, labels: dict[str, str] | None, *, expected: bool
 ) -> None:
-    """case 36"""
+    """sidecarset case 36"""
     assert stored(namespaceSelector=selector).selects_namespace(name, labels) is expected
 
 

@@ -85,7 +85,7 @@ def killed(found: Plan) -> list[list[str]]:
 
 
 def test_a_sidecar_is_ended_by_one_request_that_the_pod_owns() -> None:
-    """case 82"""
+    """sidecarset case 82"""
     found = plan(pod({"main": {}, "log": KILL}, {"main": 1}))
     (step,) = found.steps
     assert isinstance(step.action, Create)
@@ -122,13 +122,13 @@ def test_what_was_read_of_the_pod_must_not_have_changed() -> None:
 
 
 def test_under_on_failure_the_main_containers_must_have_ended_well() -> None:
-    """case 82"""
+    """sidecarset case 82"""
     assert killed(plan(pod({"main": {}, "log": KILL}, {"main": 1}, policy="OnFailure"))) == []
     assert killed(plan(pod({"main": {}, "log": KILL}, {"main": 0}, policy="OnFailure"))) == [["log"]]
 
 
 def test_one_main_container_that_runs_keeps_all() -> None:
-    """case 83"""
+    """sidecarset case 83"""
     assert not is_interesting(pod({"a": {}, "b": {}, "log": KILL}, {"a": 0}))
 
 
@@ -162,12 +162,12 @@ def test_without_sidecars_or_when_all_have_ended_there_is_nothing_to_do() -> Non
 
 
 def test_only_what_still_runs_is_ended() -> None:
-    """case 84"""
+    """sidecarset case 84"""
     assert killed(plan(pod({"main": {}, "a": KILL, "b": KILL}, {"main": 0, "a": 0}))) == [["b"]]
 
 
 def test_there_is_one_request_at_most() -> None:
-    """case 85"""
+    """sidecarset case 85"""
     assert plan(pod({"main": {}, "log": KILL}, {"main": 0}), has_request=True).is_settled
 
 
@@ -175,7 +175,7 @@ def test_there_is_one_request_at_most() -> None:
     "fields", [{"policy": "Always"}, {"phase": "Pending"}, {"deletionTimestamp": "2026-01-31T12:00:00Z"}]
 )
 def test_pods_that_run_on_wait_or_leave_are_left_alone(fields: dict[str, Any]) -> None:
-    """case 86"""
+    """sidecarset case 86"""
     one = pod({"main": {}, "log": KILL}, {"main": 0}, **fields)
     assert not is_interesting(one)
     assert plan(one).is_settled
@@ -185,7 +185,7 @@ def test_pods_that_run_on_wait_or_leave_are_left_alone(fields: dict[str, Any]) -
 def test_the_phase_comes_from_the_main_containers_where_the_sidecars_end_does_not_count(
     code: int, phase: str
 ) -> None:
-    """case 87"""
+    """sidecarset case 87"""
     first, second = plan(pod({"main": {}, "log": IGNORE}, {"main": code})).steps
     assert isinstance(first.action, Patch)
     assert first.action.subresource == "status"
@@ -209,7 +209,7 @@ def test_a_phase_that_is_final_is_not_written_again() -> None:
 
 
 def test_the_phase_waits_for_the_sidecars_whose_end_counts() -> None:
-    """case 88"""
+    """sidecarset case 88"""
     containers = {"main": {}, "log": KILL, "proxy": IGNORE}
     assert killed(plan(pod(containers, {"main": 0}))) == [["log"]]
     ended = plan(pod(containers, {"main": 0, "log": 0}), has_request=True)
@@ -217,7 +217,7 @@ def test_the_phase_waits_for_the_sidecars_whose_end_counts() -> None:
 
 
 def test_on_a_virtual_node_only_the_image_changes_and_only_once() -> None:
-    """case 89"""
+    """sidecarset case 89"""
     virtual = node(type="virtual-kubelet")
     one = pod({"main": {}, "log": {**KILL, **IMAGE}}, {"main": 0})
     (step,) = plan(one, at=virtual).steps
@@ -231,7 +231,7 @@ def test_on_a_virtual_node_only_the_image_changes_and_only_once() -> None:
 
 
 def test_on_a_real_node_the_image_does_nothing() -> None:
-    """case 90"""
+    """sidecarset case 90"""
     one = pod({"main": {}, "log": IMAGE}, {"main": 0})
     assert is_interesting(one)
     assert plan(one).is_settled
@@ -240,7 +240,7 @@ def test_on_a_real_node_the_image_does_nothing() -> None:
 
 
 def test_a_node_that_is_not_known_is_looked_for_again() -> None:
-    """case 91"""
+    """sidecarset case 91"""
     one = pod({"main": {}, "log": KILL}, {"main": 0})
     found = plan_termination(Snapshot(pod=one, node=None, now=NOW))
     assert not found.stages
@@ -250,7 +250,7 @@ def test_a_node_that_is_not_known_is_looked_for_again() -> None:
 
 @pytest.mark.parametrize("has_request", [False, True])
 def test_a_look_at_a_pod_takes_in_its_node_and_its_request(*, has_request: bool) -> None:
-    """cases 85 and 91"""
+    """sidecarset cases 85 and 91"""
     # given another pod's request too
     one, names = pod({"main": {}, "log": KILL}, {"main": 0}), ["sidecar-termination-u2"]
     if has_request:
@@ -278,7 +278,7 @@ def test_a_look_at_a_pod_takes_in_its_node_and_its_request(*, has_request: bool)
     ],
 )
 def test_only_a_literal_true_counts_in_any_case(value: Any, *, counts: bool) -> None:
-    """case 92"""
+    """sidecarset case 92"""
     env = {"KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT": value}
     assert is_interesting(pod({"main": {}, "log": env}, {"main": 0})) is counts
 

@@ -168,10 +168,10 @@ def test_reserved_ordinals_are_numbers_and_ranges(entry: int | str, accepted: bo
         ({"podManagementPolicy": "Sometimes"}, ["spec.podManagementPolicy"]),  # 3
         ({"updateStrategy": {"type": ""}}, ["spec.updateStrategy"]),  # 8
         ({"updateStrategy": {"type": "Sometimes"}}, ["spec.updateStrategy"]),  # 9
-        ({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}, [BLOCK]),  # 10, case 42
+        ({"updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}, [BLOCK]),  # 10, statefulset case 42
         ({"rolling": {"partition": -1}}, [f"{BLOCK}.partition"]),  # 11
-        ({"rolling": {"minReadySeconds": 301}}, [f"{BLOCK}.minReadySeconds"]),  # 12, case 80
-        ({"rolling": {"minReadySeconds": -1}}, [f"{BLOCK}.minReadySeconds"]),  # 12, case 80
+        ({"rolling": {"minReadySeconds": 301}}, [f"{BLOCK}.minReadySeconds"]),  # 12, statefulset case 80
+        ({"rolling": {"minReadySeconds": -1}}, [f"{BLOCK}.minReadySeconds"]),  # 12, statefulset case 80
         ({"rolling": {"minReadySeconds": 300}}, []),
         ({"rolling": {"minReadySeconds": 0}}, []),
         ({"updateStrategy": {"type": "OnDelete"}}, []),
@@ -183,8 +183,8 @@ def test_reserved_ordinals_are_numbers_and_ranges(entry: int | str, accepted: bo
         (
             {"rolling": {"podUpdatePolicy": "InPlaceOnly"}},
             ["spec.template.spec.readinessGates"],
-        ),  # 17, case 81
-        ({"rolling": {"unorderedUpdate": {}}}, [f"{BLOCK}.unorderedUpdate"]),  # 18, case 45
+        ),  # 17, statefulset case 81
+        ({"rolling": {"unorderedUpdate": {}}}, [f"{BLOCK}.unorderedUpdate"]),  # 18, statefulset case 45
         (
             {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Keep", "whenScaled": "Delete"}},
             ["spec.persistentVolumeClaimRetentionPolicy.whenDeleted"],
@@ -229,7 +229,7 @@ def test_policies_in_place_are_accepted_with_the_gate(policy: str) -> None:
         {
             "weightPriority": [{"weight": 1, "matchSelector": {"matchLabels": {"a": "1"}}}],
             "orderPriority": [{"orderedKey": "a"}],
-        },  # case 45
+        },  # statefulset case 45
         {"weightPriority": [{"weight": 101, "matchSelector": {"matchLabels": {"a": "1"}}}]},
         {"weightPriority": [{"weight": 1, "matchSelector": {}}]},
         {"orderPriority": [{"orderedKey": ""}]},

@@ -23,7 +23,7 @@ from support.uniteddeployments import template_of
 
 
 def test_a_subset_without_nodes_is_passed_over_and_the_next_one_takes_its_pods() -> None:
-    """cases 47 and 51"""
+    """uniteddeployment cases 47 and 51"""
     world = adaptive("a", subset("b", maxReplicas=2), "c", replicas=6).settle()
     world.set_subsets(subset("a", minReplicas=2, maxReplicas=2), subset("b", minReplicas=2), "c").settle()
     sizes = world.sizes()
@@ -48,7 +48,7 @@ def two_zones(**more: Any) -> UnitedWorld:
 
 
 def test_pods_move_on_and_stay_when_the_nodes_come_back() -> None:
-    """cases 47, 48, 49"""
+    """uniteddeployment cases 47, 48, 49"""
     world = two_zones()
     assert world.sizes() == {"a": 4, "b": 0}
     # when zone a goes
@@ -79,7 +79,7 @@ def test_a_zone_that_is_still_closed_when_its_time_is_over_is_closed_again() -> 
 
 
 def test_pods_that_wait_for_something_else_are_not_counted() -> None:
-    """case 50"""
+    """uniteddeployment case 50"""
     world = two_zones()
     for pod in world.pods_of("a"):
         pod["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
@@ -90,7 +90,7 @@ def test_pods_that_wait_for_something_else_are_not_counted() -> None:
 
 
 def test_after_growing_it_is_requeued() -> None:
-    """case 51"""
+    """uniteddeployment case 51"""
     world = two_zones().change(replicas=8)
     assert world.plan().requeue_after_s == 30
 
@@ -109,14 +109,14 @@ def test_negative_seconds_count_as_none() -> None:
 
 
 def test_every_pod_says_whether_it_works_and_the_selector_leaves_the_others_out() -> None:
-    """case 59"""
+    """uniteddeployment case 59"""
     world = reserve("a", "b", replicas=2).settle()
     assert world.labels(RESERVED_LABEL, "a") == {"false": 2}
     assert world.status["labelSelector"] == f"app=web,{RESERVED_LABEL}=false"
 
 
 def test_pods_without_a_node_have_substitutes_until_they_have_been_ready_for_long_enough() -> None:
-    """cases 52 and 53"""
+    """uniteddeployment cases 52 and 53"""
     world = reserve("a", "b", replicas=2).settle()
     assert world.sizes() == {"a": 2, "b": 0}
     world.close("a").evict("a").pass_time(31).settle()
@@ -141,7 +141,7 @@ def test_pods_without_a_node_have_substitutes_until_they_have_been_ready_for_lon
 
 
 def test_a_recovered_subset_that_grows_begins_with_pods_in_reserve() -> None:
-    """case 54"""
+    """uniteddeployment case 54"""
     world = reserve(subset("a", minReplicas=0, maxReplicas=4), "b", replicas=2).settle()
     world.close("a").evict("a").pass_time(31).settle()
     assert world.sizes() == {"a": 2, "b": 2}
@@ -163,7 +163,7 @@ def test_a_recovered_subset_that_grows_begins_with_pods_in_reserve() -> None:
 
 
 def test_pods_of_a_new_subset_begin_in_reserve() -> None:
-    """case 55"""
+    """uniteddeployment case 55"""
     world = reserve(subset("a", maxReplicas=2), "b", replicas=4).settle()
     world.set_subsets(subset("a", maxReplicas=2), subset("c", minReplicas=2), "b").sync()
     assert world.condition("Schedulable", "c")["status"] == "False"
@@ -175,7 +175,7 @@ def test_pods_of_a_new_subset_begin_in_reserve() -> None:
 
 
 def test_pods_in_reserve_do_not_hold_up_an_update() -> None:
-    """case 56"""
+    """uniteddeployment case 56"""
     world = reserve("a", "b", replicas=2).settle()
     world.close("a").evict("a").pass_time(31).settle()
     block = world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]
@@ -209,7 +209,7 @@ def test_a_deployment_that_recreates_gets_no_rolling_update() -> None:
 
 
 def test_pods_that_a_partition_keeps_are_not_in_reserve_for_it() -> None:
-    """case 57"""
+    """uniteddeployment case 57"""
     world = reserve("a", "b", replicas=4).settle()
     world.partitions(a=2).set_image("nginx:2").settle()
     assert len(world.labels(REVISION_LABEL, "a")) == 2
@@ -232,7 +232,7 @@ def test_pods_whose_update_takes_too_long_are_in_reserve() -> None:
 
 
 def test_terminating_pods_are_not_in_reserve() -> None:
-    """case 58"""
+    """uniteddeployment case 58"""
     world = reserve("a", "b", replicas=2).settle()
     world.close("a").evict("a").pass_time(31).sync()
     for pod in world.pods_of("a"):

@@ -75,7 +75,7 @@ def changed(document: Document, change: Callable[[Document], Any]) -> Document:
 
 
 def test_what_is_left_out_is_filled_in() -> None:
-    """case 1"""
+    """uniteddeployment case 1"""
     spec = mutated(united(subset()))["spec"]
     assert spec["replicas"] == 1
     assert spec["revisionHistoryLimit"] == 10
@@ -84,7 +84,7 @@ def test_what_is_left_out_is_filled_in() -> None:
 
 
 def test_minimums_are_spelled_out_where_there_are_bounds() -> None:
-    """case 2"""
+    """uniteddeployment case 2"""
     given = united(subset("a", maxReplicas=4), subset("b"))
     entries = mutated(given)["spec"]["topology"]["subsets"]
     assert [one["minReplicas"] for one in entries] == [0, 0]
@@ -95,7 +95,7 @@ def test_minimums_are_spelled_out_where_there_are_bounds() -> None:
 
 
 def test_only_a_new_template_of_a_built_in_stateful_set_gets_pod_defaults() -> None:
-    """case 3"""
+    """uniteddeployment case 3"""
 
     def grace(document: Document, kind: str) -> Any:
         pod = document["spec"]["template"][kind]["spec"]["template"]["spec"]
@@ -133,7 +133,7 @@ def test_each_of_the_templates_is_taken(kind: str) -> None:
 
 
 def test_exactly_one_template_must_be_given() -> None:
-    """case 4"""
+    """uniteddeployment case 4"""
     both = {**template_of(CLONE_SET), **template_of(DEPLOYMENT)}
     assert fields(united(subset(), template=both)) == ["spec.template"]
     assert fields(united(subset(), template={})) == ["spec.template"]
@@ -142,7 +142,7 @@ def test_exactly_one_template_must_be_given() -> None:
 
 @pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
 def test_stateful_sets_have_no_pods_in_reserve(kind: str) -> None:
-    """case 5"""
+    """uniteddeployment case 5"""
     topology = adaptive(subset(), reserveUnschedulablePods=True)
     assert fields(united(kind=kind, topology=topology)) == ["spec.topology.scheduleStrategy"]
     topology["scheduleStrategy"]["type"] = "Fixed"
@@ -230,14 +230,14 @@ def test_a_good_patch_gets_no_warning() -> None:
     ("sizes", "is_taken"), [((2, 2), False), ((2, 3), True), ((2, None), True), ((4, 3), False)]
 )
 def test_replicas_of_the_subsets_must_fit(sizes: tuple[int | None, ...], is_taken: bool) -> None:
-    """case 6"""
+    """uniteddeployment case 6"""
     subsets = [subset(name, replicas=size) for name, size in zip("ab", sizes, strict=True)]
     found = fields(united(*subsets, replicas=5))
     assert set(found) == (set() if is_taken else {SUBSETS})
 
 
 def test_percentages_are_rounded_before_they_are_added_up() -> None:
-    """case 7"""
+    """uniteddeployment case 7"""
     halves = [subset("a", replicas="50%"), subset("b", replicas="50%")]
     assert set(fields(united(*halves, replicas=3))) == {SUBSETS}
     assert fields(united(*halves, replicas=4)) == []
@@ -246,13 +246,13 @@ def test_percentages_are_rounded_before_they_are_added_up() -> None:
 @pytest.mark.parametrize("value", ["101%", "-1", "1.5%", "3", -1])
 @pytest.mark.parametrize("field", ["replicas", "minReplicas", "maxReplicas"])
 def test_what_is_no_size_is_refused(field: str, value: Any) -> None:
-    """case 8"""
+    """uniteddeployment case 8"""
     found = fields(united(subset("a", **{field: value}), subset("b"), replicas=3))
     assert found == [f"{SUBSETS}[0].{field}"]
 
 
 def test_one_subset_must_be_unbounded_and_minimums_below_maximums() -> None:
-    """case 9"""
+    """uniteddeployment case 9"""
     all_bounded = united(subset("a", maxReplicas=1), subset("b", maxReplicas=1))
     assert fields(all_bounded) == [SUBSETS]
     crossed = united(subset("a", minReplicas=3, maxReplicas=2), subset("b"), replicas=4)
@@ -260,7 +260,7 @@ def test_one_subset_must_be_unbounded_and_minimums_below_maximums() -> None:
 
 
 def test_subsets_of_the_adaptive_strategy_have_bounds_only() -> None:
-    """case 10"""
+    """uniteddeployment case 10"""
     topology = adaptive(subset("a", replicas=1), subset("b"))
     assert fields(united(topology=topology)) == [f"{SUBSETS}[0].replicas"]
 
@@ -285,7 +285,7 @@ def test_a_selector_must_select_something(selector: Any) -> None:
 
 
 def test_partitions_are_of_subsets() -> None:
-    """case 11"""
+    """uniteddeployment case 11"""
     strategy = {"type": "Manual", "manualUpdate": {"partitions": {"x": 1, "a": -1}}}
     assert fields(united(subset(), updateStrategy=strategy)) == [
         "spec.updateStrategy.manualUpdate.partitions"
@@ -298,7 +298,7 @@ def test_there_is_one_way_to_update() -> None:
 
 @pytest.mark.parametrize("name", ["A_b", "a" * 64, "a.b", "-a"])
 def test_a_subsets_name_is_a_dns_label(name: str) -> None:
-    """case 17"""
+    """uniteddeployment case 17"""
     assert fields(united(subset(name))) == [f"{SUBSETS}[0].name"]
 
 
@@ -328,7 +328,7 @@ def test_nodes_are_selected_by_rules_but_values_may_be_anything() -> None:
     ],
 )
 def test_where_a_subset_is_stays(field: str, value: Any) -> None:
-    """case 12"""
+    """uniteddeployment case 12"""
     old = united(subset("b"), subset("a"))
     assert fields(united(subset("a", **{field: value})), old) == [f"{SUBSETS}[0].{field}"]
     assert fields(united(subset("a2", **{field: value})), old) == []
@@ -349,7 +349,7 @@ def test_where_a_subset_is_stays(field: str, value: Any) -> None:
     ],
 )
 def test_what_a_workload_could_not_follow_is_refused(kind: str, change: Document, is_taken: bool) -> None:
-    """cases 13 and 14"""
+    """uniteddeployment cases 13 and 14"""
     old = united(subset(), kind=kind)
     new = united(subset(), template=template_of(kind, **change))
     assert fields(new, old) == ([] if is_taken else [f"spec.template.{kind}.spec"])
@@ -362,13 +362,13 @@ def test_an_explicit_default_is_no_change() -> None:
 
 
 def test_the_kind_of_template_may_change() -> None:
-    """case 15"""
+    """uniteddeployment case 15"""
     assert fields(united(subset()), united(subset(), kind=STATEFUL_SET)) == []
 
 
 @pytest.mark.parametrize(("replicas", "is_on", "code"), [(1, True, 403), (0, True, None), (1, False, None)])
 def test_what_has_pods_is_protected_from_deletion(replicas: int, is_on: bool, code: int | None) -> None:
-    """case 16"""
+    """uniteddeployment case 16"""
     old = united(subset(), replicas=replicas)
     old["metadata"]["labels"] = {"policy.kruise.io/delete-protection": "Cascading"}
 

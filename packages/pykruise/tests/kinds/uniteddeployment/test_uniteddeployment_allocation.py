@@ -59,7 +59,7 @@ def test_a_number_is_itself_and_half_of_a_pod_is_rounded_up(value: Any, of: Any,
 
 @pytest.mark.parametrize("value", ["101%", "-1", "1.5%", "3", -1, "", "%", "-5%", True, "٣%"])
 def test_anything_else_is_no_size(value: Any) -> None:
-    """case 8"""
+    """uniteddeployment case 8"""
     with pytest.raises(ValueError, match=r".+"):
         scaled(value, of=10)
 
@@ -86,7 +86,7 @@ def test_a_percentage_needs_replicas_to_be_a_share_of() -> None:
 def test_the_odd_pods_stay_with_the_subsets_that_are_larger(
     current: tuple[int | None, ...], replicas: int, result: list[int]
 ) -> None:
-    """case 31"""
+    """uniteddeployment case 31"""
     assert fixed(replicas, *sized(*current)) == result
 
 
@@ -96,7 +96,7 @@ def test_what_is_specified_comes_first() -> None:
 
 @pytest.mark.parametrize(("replicas", "result"), [(3, [1, 1, 1]), (4, [1, 1, 2]), (1, [0, 0, 1])])
 def test_percentages_leave_the_rest_to_the_others(replicas: int, result: list[int]) -> None:
-    """case 32"""
+    """uniteddeployment case 32"""
     assert fixed(replicas, *sized(None, None, None, t1="25%", t2="25%")) == result
 
 
@@ -107,7 +107,7 @@ def test_equal_parts_do_not_depend_on_the_order_of_subsets() -> None:
 
 
 def test_whole_percentages_are_rounded_so_that_no_pod_is_lost() -> None:
-    """case 35"""
+    """uniteddeployment case 35"""
     assert fixed(3, *sized(2, 2, t1="50%", t2="50%")) == [2, 1]
     assert fixed(1, *sized(2, 2, 2, t1="33%", t2="33%", t3="34%")) == [0, 0, 1]
     assert fixed(300, *sized(2, 2, 2, t1="50%", t2="25%", t3="25%")) == [150, 75, 75]
@@ -123,7 +123,7 @@ def test_whole_percentages_are_rounded_so_that_no_pod_is_lost() -> None:
     ],
 )
 def test_what_does_not_fit_is_an_error(replicas: int | None, shares: list[Share]) -> None:
-    """case 36"""
+    """uniteddeployment case 36"""
     with pytest.raises(AllocationError, match=r"replicas"):
         allocate(shares, replicas=replicas)
 
@@ -162,12 +162,12 @@ def test_what_cannot_be_read_counts_as_not_specified() -> None:
 def test_minimums_first_and_then_up_to_the_maximums(
     least: list[Any], most: list[Any], replicas: int, result: list[int]
 ) -> None:
-    """case 33"""
+    """uniteddeployment case 33"""
     assert fixed(replicas, *bounded(least, most)) == result
 
 
 def test_a_minimum_in_percent_follows_the_replicas() -> None:
-    """case 34"""
+    """uniteddeployment case 34"""
     shares = bounded([0, "50%"], [None, None])
     assert [allocate(shares, replicas=replicas)["t2"] for replicas in (3, 5)] == [2, 3]
 
@@ -201,7 +201,7 @@ def test_a_minimum_above_the_maximum_is_an_error() -> None:
 def test_a_subset_without_nodes_keeps_what_is_ready_and_others_get_the_rest(
     current: list[int], pending: list[int], least: list[Any], most: list[Any], replicas: int, result: Any
 ) -> None:
-    """cases 47 and 49"""
+    """uniteddeployment cases 47 and 49"""
     shares = bounded(
         least,
         most,
@@ -262,7 +262,7 @@ def test_pods_that_a_rollout_has_beyond_the_size_keep_no_place(is_unschedulable:
 def test_pods_in_reserve_have_substitutes(
     current: list[int], reserved: list[Any], least: list[Any], most: list[Any], replicas: int, result: Any
 ) -> None:
-    """cases 52 to 54"""
+    """uniteddeployment cases 52 to 54"""
     shares = bounded(
         least,
         most,

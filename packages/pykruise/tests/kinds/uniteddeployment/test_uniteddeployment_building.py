@@ -67,7 +67,7 @@ def made(one: Wanted) -> Document:
 
 
 def test_a_name_is_not_longer_than_names_may_be() -> None:
-    """case 19"""
+    """uniteddeployment case 19"""
     assert len(workload_name("w" * 253, "a", uid="u")) == 253
 
 
@@ -112,7 +112,7 @@ def test_a_name_that_is_taken_has_another_one_after_it() -> None:
 def test_each_kind_has_the_partition_where_it_is_one_of_it(
     template: str, given: Document, strategy: Document | None
 ) -> None:
-    """cases 37 and 39"""
+    """uniteddeployment cases 37 and 39"""
     spec = made(wanted(template, spec=given, partition=1))["spec"]
     assert spec.get("strategy" if template == DEPLOYMENT else "updateStrategy") == strategy
 
@@ -133,7 +133,7 @@ def test_each_kind_has_the_partition_where_it_is_one_of_it(
 def test_as_many_may_be_unavailable_as_are_in_reserve_where_it_rolls(
     template: str, given: Document, strategy: Document
 ) -> None:
-    """case 56"""
+    """uniteddeployment case 56"""
     spec = made(wanted(template, spec=given, max_unavailable=2))["spec"]
     assert spec["strategy" if template == DEPLOYMENT else "updateStrategy"] == strategy
 
@@ -165,7 +165,7 @@ def test_a_template_that_says_little_gets_the_labels(template: Any, labels: Docu
     ],
 )
 def test_nodes_are_required_where_the_template_requires_none(affinity: Any) -> None:
-    """case 27"""
+    """uniteddeployment case 27"""
     pod = {**POD, "spec": {**POD["spec"], "affinity": affinity}}
     found = pod_template_of(wanted(spec={"template": pod}, nodes=NODES))
     assert found["spec"]["affinity"] == {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [ZONE]}}}
@@ -200,7 +200,7 @@ def test_labels_and_annotations_of_the_template_are_on_the_workload() -> None:
 
 @pytest.mark.parametrize("selector", [{}, {"matchLabels": None}])
 def test_a_selector_without_labels_gets_the_subset(selector: Document) -> None:
-    """case 64"""
+    """uniteddeployment case 64"""
     found = made(wanted(selector=selector, metadata={"labels": None, "annotations": None}))
     assert found["spec"]["selector"] == {"matchLabels": {SUBSET_LABEL: "a"}}
     assert found["metadata"]["labels"] == MARKS
@@ -264,7 +264,7 @@ def test_a_size_alone_is_changed_alone() -> None:
     ],
 )
 def test_a_partition_is_changed_where_it_is_another(template: str, spec: Document, is_changed: bool) -> None:
-    """cases 38 and 39: percentages are of the replicas, rounded up"""
+    """uniteddeployment cases 38 and 39: percentages are of the replicas, rounded up"""
     found = change_of(workload(template, spec=spec), wanted(template, partition=2))
     assert found == ({"spec": rolling(partition=2)} if is_changed else None)
 
@@ -288,7 +288,7 @@ def test_a_partition_that_cannot_be_read_is_changed_to_none_too() -> None:
 def test_as_many_are_let_be_unavailable_as_are_in_reserve(
     template: str, spec: Document, written: Document | None
 ) -> None:
-    """case 56"""
+    """uniteddeployment case 56"""
     found = change_of(
         workload(template, spec=spec), wanted(template, max_unavailable=2, restores_max_unavailable=True)
     )
@@ -335,7 +335,7 @@ def test_once_none_is_in_reserve_the_templates_own_limit_comes_back(
     ],
 )
 def test_another_patch_is_applied_to_the_whole(stored: Document, patch: Any, is_applied: bool) -> None:
-    """cases 28 and 29"""
+    """uniteddeployment cases 28 and 29"""
     found = change_of(workload(annotations=stored), wanted(patch=patch))
     if is_applied:
         assert found is None

@@ -50,7 +50,7 @@ def refused_or_none(
 
 
 def test_a_workload_that_cannot_be_made_is_seen_in_the_status() -> None:
-    """case 45"""
+    """uniteddeployment case 45"""
     world = UnitedWorld("a", "b", replicas=2)
     found = refused(world, Purpose.CREATE_WORKLOADS, "webhook said no")
     (condition,) = [one for one in found["conditions"] if one["type"] == "SubsetProvisioned"]
@@ -169,14 +169,14 @@ def test_without_the_definition_of_its_workloads_it_waits() -> None:
 
 
 def test_nothing_is_done_for_one_that_is_going() -> None:
-    """case 63"""
+    """uniteddeployment case 63"""
     world = UnitedWorld("a", replicas=2)
     world.document["metadata"]["deletionTimestamp"] = format_time(NOW)
     assert world.plan().is_settled
 
 
 def test_a_selector_of_expressions_alone_gets_labels_for_the_subset() -> None:
-    """case 64"""
+    """uniteddeployment case 64"""
     selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}
     world = UnitedWorld("a", replicas=1, selector=selector).sync()
     assert world.of("a")["spec"]["selector"] == {**selector, "matchLabels": {SUBSET_LABEL: "a"}}

@@ -50,7 +50,7 @@ def adopted(world: UnitedWorld) -> list[str]:
 
 
 def test_an_orphan_of_a_subset_without_a_workload_is_adopted_as_it_was_seen() -> None:
-    """case 25"""
+    """uniteddeployment case 25"""
     (adoption,) = patches(with_orphan(UnitedWorld("a", replicas=1), "orphan"), Purpose.ADOPT)
     assert (adoption.key.name, adoption.uid) == ("orphan", "uid-orphan")
     assert adoption.resource_version == "7"

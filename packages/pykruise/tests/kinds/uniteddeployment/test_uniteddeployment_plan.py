@@ -39,7 +39,7 @@ def purposes(world: UnitedWorld) -> list[Purpose]:
 
 @every_template
 def test_each_subset_gets_a_workload_with_its_part(template: str) -> None:
-    """case 18"""
+    """uniteddeployment case 18"""
     world = UnitedWorld("a", "b", "c", template=template, replicas=6)
     stage = next(one for one in world.plan().stages if one.purpose == Purpose.CREATE_WORKLOADS)
     assert stage.ramp, "in batches of 1 and 2"
@@ -68,7 +68,7 @@ def test_each_subset_gets_a_workload_with_its_part(template: str) -> None:
 
 
 def test_a_name_that_would_be_too_long_leaves_the_subset_out() -> None:
-    """case 19"""
+    """uniteddeployment case 19"""
     world = UnitedWorld("a" * 60, replicas=1)
     world.document["metadata"]["name"] = "w" * 240
     (create,) = [step.action for step in world.plan().steps if step.action.resource != CONTROLLER_REVISIONS]
@@ -78,7 +78,7 @@ def test_a_name_that_would_be_too_long_leaves_the_subset_out() -> None:
 
 
 def test_what_is_made_and_not_seen_yet_is_not_made_twice() -> None:
-    """case 20: the same name again, which API servers take once"""
+    """uniteddeployment case 20: the same name again, which API servers take once"""
     world = UnitedWorld("a", "b", replicas=2)
     first = [step.action.key for step in world.plan().steps if isinstance(step.action, Create)]
     again = [step.action.key for step in world.plan().steps if isinstance(step.action, Create)]
@@ -95,7 +95,7 @@ def test_a_taken_name_is_passed_over() -> None:
 
 
 def test_of_two_workloads_of_a_subset_the_older_one_stays() -> None:
-    """case 21"""
+    """uniteddeployment case 21"""
     world = UnitedWorld("a", "b", replicas=4).settle()
     ((_, name),) = [key for key in world.workloads if world.workloads[key] is world.of("a")]
     second = {**world.of("a"), "metadata": {**world.of("a")["metadata"]}}
@@ -116,7 +116,7 @@ def test_of_two_workloads_of_a_subset_the_older_one_stays() -> None:
 
 @every_template
 def test_a_removed_subset_gives_its_replicas_to_the_others(template: str) -> None:
-    """case 22"""
+    """uniteddeployment case 22"""
     world = UnitedWorld("a", "b", "c", template=template, replicas=6).settle()
     world.set_subsets("a", "c").sync()
     assert world.sizes() == {"a": 3, "c": 3}
@@ -142,7 +142,7 @@ def test_a_renamed_subset_is_there_before_the_old_one_goes() -> None:
 
 
 def test_another_kind_of_template_makes_new_workloads_and_deletes_the_old_ones() -> None:
-    """case 23"""
+    """uniteddeployment case 23"""
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.template = DEPLOYMENT
     world.change(template=template_of(DEPLOYMENT))
@@ -152,7 +152,7 @@ def test_another_kind_of_template_makes_new_workloads_and_deletes_the_old_ones()
 
 
 def test_orphans_of_other_namespaces_are_ignored() -> None:
-    """case 24"""
+    """uniteddeployment case 24"""
     world = UnitedWorld("a", replicas=1)
     orphan = orphaned(world, "a")
     orphan["metadata"]["namespace"] = "elsewhere"
@@ -178,7 +178,7 @@ def orphaned(world: UnitedWorld, name: str) -> dict[str, Any]:
 
 
 def test_an_orphan_of_the_subset_is_adopted() -> None:
-    """case 25"""
+    """uniteddeployment case 25"""
     world = UnitedWorld("a", "b", replicas=2)
     world.workloads[CLONE_SET, "orphan"] = orphaned(world, "a")
     world.settle()
@@ -234,7 +234,7 @@ def test_a_workload_that_the_selector_does_not_match_any_more_is_released() -> N
 
 
 def test_no_second_workload_while_the_first_one_is_going() -> None:
-    """case 26"""
+    """uniteddeployment case 26"""
     world = UnitedWorld("a", "b", replicas=4).settle()
     world.of("a")["metadata"]["deletionTimestamp"] = format_time(NOW)
     world.set_image("nginx:2")
@@ -252,7 +252,7 @@ def terms(world: UnitedWorld, name: str) -> Any:
 
 
 def test_nodes_of_the_subset_are_required_beside_those_of_the_template() -> None:
-    """case 27"""
+    """uniteddeployment case 27"""
     wanted = {
         "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}],
         "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}],
@@ -283,7 +283,7 @@ def test_nodes_of_the_subset_are_required_beside_those_of_the_template() -> None
 
 
 def test_a_patch_wins_and_its_change_makes_no_revision() -> None:
-    """case 28"""
+    """uniteddeployment case 28"""
     toleration = {"key": "x", "operator": "Exists"}
     patch = {"metadata": {"labels": {"app": "web", "tier": "gold"}}, "spec": {"tolerations": [toleration]}}
     world = UnitedWorld(
@@ -304,7 +304,7 @@ def test_a_patch_wins_and_its_change_makes_no_revision() -> None:
 
 
 def test_a_patch_that_is_taken_away_leaves_nothing() -> None:
-    """case 29"""
+    """uniteddeployment case 29"""
     world = UnitedWorld(subset("a", patch={"spec": {"hostNetwork": True}}), replicas=1).settle()
     assert world.of("a")["metadata"]["annotations"][PATCH_ANNOTATION] == '{"spec":{"hostNetwork":true}}'
     world.set_subsets("a").settle()
@@ -316,7 +316,7 @@ BAD = {"spec": {"containers": [{"$patch": "unheard-of", "name": "main"}]}}
 
 
 def test_a_patch_that_cannot_be_merged_fails_only_its_subset() -> None:
-    """case 30"""
+    """uniteddeployment case 30"""
     world = UnitedWorld(subset("a", patch=BAD), "b", replicas=4).sync().act().sync()
     assert world.sizes() == {"b": 2}
     condition = world.condition("SubsetProvisioned")
@@ -357,13 +357,13 @@ def test_a_patch_that_becomes_invalid_lets_the_subset_scale_and_the_others_updat
 
 
 def test_a_scale_that_rounding_makes_wrong_is_divided_all_the_same() -> None:
-    """case 35"""
+    """uniteddeployment case 35"""
     world = UnitedWorld(subset("a", replicas="50%"), subset("b", replicas="50%"), replicas=4).settle()
     assert world.change(replicas=3).settle().sizes() == {"a": 2, "b": 1}
 
 
 def test_a_scale_that_cannot_be_divided_changes_nothing() -> None:
-    """case 36"""
+    """uniteddeployment case 36"""
     world = UnitedWorld(subset("a", replicas=4), subset("b", replicas=4), replicas=8).settle()
     before = world.status["observedGeneration"]
     world.change(replicas=6)
@@ -395,7 +395,7 @@ def test_a_new_subset_begins_with_what_the_others_leave_free() -> None:
 
 
 def test_with_no_replicas_everything_is_updated_at_once() -> None:
-    """case 44"""
+    """uniteddeployment case 44"""
     world = UnitedWorld("a", "b", replicas=2).settle().change(replicas=0).settle()
     before = world.status["currentRevision"]
     world.set_image("nginx:2").carry_out(world.plan())
@@ -406,7 +406,7 @@ def test_with_no_replicas_everything_is_updated_at_once() -> None:
 
 
 def test_nothing_is_written_when_nothing_has_changed() -> None:
-    """case 46"""
+    """uniteddeployment case 46"""
     world = UnitedWorld("a", subset("b", patch={"spec": {"hostNetwork": True}}), replicas=5).settle()
     plan = world.plan()
     assert plan.is_settled

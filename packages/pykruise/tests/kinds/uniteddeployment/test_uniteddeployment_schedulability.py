@@ -133,7 +133,7 @@ def test_a_pod_works(given: Mapping[str, Any], due_s: float | None) -> None:
     ],
 )
 def test_a_pod_is_in_reserve(given: Mapping[str, Any], due_s: float) -> None:
-    """cases 52 and 53"""
+    """uniteddeployment cases 52 and 53"""
     found = judged(pod(**given))
     assert found.reserved == {"a": 1}
     assert found.unschedulable == {"a"}
@@ -142,7 +142,7 @@ def test_a_pod_is_in_reserve(given: Mapping[str, Any], due_s: float) -> None:
 
 
 def test_a_new_pod_of_a_subset_that_found_no_nodes_begins_in_reserve() -> None:
-    """case 54"""
+    """uniteddeployment case 54"""
     found = judged(pod(label=None, is_ready=True, ready_s=100), condition=closed())
     assert found.reserved == {"a": 1}
     assert due_in_s(found) == READY_S
@@ -181,7 +181,7 @@ def test_a_pod_that_was_in_reserve_before_the_update_is_late_only_after_its_time
     ],
 )
 def test_a_partition_keeps_pods_that_are_ready_and_the_oldest(partition: int, late: set[str]) -> None:
-    """case 57"""
+    """uniteddeployment case 57"""
     ready: dict[str, Any] = {"revision": OLD, "is_ready": True, "ready_s": 10}
     found = judged(
         pod("elder", age_s=200, **ready),

@@ -46,7 +46,7 @@ def test_a_short_spec_means_the_defaults() -> None:
     ],
 )
 def test_exactly_one_template_counts(template: Any, field: str) -> None:
-    """case 4"""
+    """uniteddeployment case 4"""
     assert seen(template=template).template == field
 
 
@@ -112,7 +112,7 @@ def test_seconds_have_defaults_and_are_not_below_0(adaptive: Any, seconds: tuple
     ],
 )
 def test_a_subset_has_the_partition_of_its_name(strategy: Any, partition: int) -> None:
-    """case 37, LIFT-4"""
+    """uniteddeployment case 37, LIFT-4"""
     assert seen(updateStrategy=strategy).partition("a") == partition
 
 
@@ -175,7 +175,7 @@ def test_a_subset_without_a_workload_has_the_first_name_that_is_free() -> None:
 
 
 def test_a_workload_of_another_kind_leaves_the_subset_without_one() -> None:
-    """case 23"""
+    """uniteddeployment case 23"""
     world = UnitedWorld("a", replicas=1).settle()
     world.template = DEPLOYMENT
     found = world.change(template=template_of(DEPLOYMENT)).snapshot()

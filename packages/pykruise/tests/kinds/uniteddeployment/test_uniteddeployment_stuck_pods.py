@@ -49,7 +49,7 @@ def updated(world: Broken) -> Broken:
 
 @pytest.mark.parametrize(("broken", "goes"), [(2, ["2"]), (1, ["1"]), (0, [])])
 def test_an_old_pod_that_is_not_ready_is_deleted_from_the_partition_on(broken: int, goes: list[str]) -> None:
-    """case 40"""
+    """uniteddeployment case 40"""
     assert updated(Broken(broken)).freed() == goes
 
 
@@ -68,7 +68,7 @@ def test_of_a_workload_with_fewer_replicas_than_the_partition_pods_beyond_them_a
     ("template", "type_"), [(STATEFUL_SET, "OnDelete"), (ADVANCED_STATEFUL_SET, "RollingUpdate")]
 )
 def test_workloads_that_wait_for_no_pod_keep_theirs(template: str, type_: str) -> None:
-    """case 40"""
+    """uniteddeployment case 40"""
     world = updated(Broken(template=template, type_=type_))
     assert world.freed() == []
 

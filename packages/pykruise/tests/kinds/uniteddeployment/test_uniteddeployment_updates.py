@@ -26,7 +26,7 @@ every_template = pytest.mark.parametrize("template", ALL_TEMPLATES)
 
 @every_template
 def test_partitions_hold_pods_back_in_each_subset(template: str) -> None:
-    """cases 37, 39"""
+    """uniteddeployment cases 37, 39"""
     world = UnitedWorld("a", "b", template=template, replicas=4).settle()
     before = world.status["updatedRevision"]
     world.partitions(a=1).set_image("nginx:2").settle()
@@ -51,7 +51,7 @@ def waits_for(world: UnitedWorld) -> Code | None:
 
 
 def test_it_waits_for_its_partitions_once_all_other_pods_are_updated() -> None:
-    """case 37"""
+    """uniteddeployment case 37"""
     world = UnitedWorld("a", "b", replicas=4).settle().partitions(a=1).set_image("nginx:2").sync()
     assert waits_for(world) is Code.SUBSETS, "no pod is updated yet"
     world.settle()
@@ -71,7 +71,7 @@ def test_it_waits_for_its_subsets_until_they_have_seen_the_update() -> None:
 
 @pytest.mark.parametrize("template", [CLONE_SET, ADVANCED_STATEFUL_SET, STATEFUL_SET])
 def test_a_partition_is_at_most_the_size(template: str) -> None:
-    """case 38"""
+    """uniteddeployment case 38"""
     world = UnitedWorld("a", template=template, replicas=3).partitions(a=10).settle()
     assert world.of("a")["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
     assert world.partitions(a=-2).settle().entry("a").get("partition", 0) == 0
@@ -100,7 +100,7 @@ def test_a_rollout_is_over_only_when_every_allocated_pod_is_updated_and_ready() 
 
 
 def test_a_rollback_uses_the_old_revision_again() -> None:
-    """case 41"""
+    """uniteddeployment case 41"""
     world = UnitedWorld("a", replicas=1).settle()
     first = world.status["updatedRevision"]
     world.set_image("nginx:2").settle()
@@ -140,7 +140,7 @@ def test_a_revision_holds_the_template_and_is_found_by_its_labels() -> None:
 
 
 def test_old_revisions_go_but_not_those_that_have_pods() -> None:
-    """case 42"""
+    """uniteddeployment case 42"""
     world = UnitedWorld("a", "b", replicas=2, revisionHistoryLimit=2).settle()
     first = world.status["currentRevision"]
     world.partitions(a=1, b=1)
@@ -152,7 +152,7 @@ def test_old_revisions_go_but_not_those_that_have_pods() -> None:
 
 
 def test_a_taken_revision_name_is_counted_and_the_count_is_kept() -> None:
-    """case 43"""
+    """uniteddeployment case 43"""
     world = UnitedWorld("a", replicas=1)
     (create,) = [step.action for step in world.plan().steps if step.action.resource == CONTROLLER_REVISIONS]
     other = {

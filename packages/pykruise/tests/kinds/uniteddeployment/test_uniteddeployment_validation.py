@@ -103,7 +103,7 @@ def mutated(document: Document, old: Document | None = None) -> Document:
 
 
 def test_a_changed_template_of_a_built_in_stateful_set_gets_pod_defaults_too() -> None:
-    """case 3"""
+    """uniteddeployment case 3"""
     found = mutated(of(STATEFUL_SET, image="nginx:2"), of(STATEFUL_SET))
     pod = found["template"][STATEFUL_SET]["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] == 30
@@ -141,7 +141,7 @@ def test_a_workload_without_a_pod_template_gets_none(inner: Document) -> None:
 def test_minimums_are_spelled_out_where_a_subset_has_a_bound(
     given: list[Document], stored: list[Document]
 ) -> None:
-    """case 2"""
+    """uniteddeployment case 2"""
     assert mutated(united(*given))["topology"]["subsets"] == stored
 
 
@@ -160,7 +160,7 @@ def test_only_the_manual_strategy_gets_its_block() -> None:
 
 @pytest.mark.parametrize("kind", [CLONE_SET, DEPLOYMENT])
 def test_pods_of_these_can_be_kept_in_reserve(kind: str) -> None:
-    """case 5"""
+    """uniteddeployment case 5"""
     strategy = {"type": "Adaptive", "adaptive": {"reserveUnschedulablePods": True}}
     topology = {"subsets": [subset()], "scheduleStrategy": strategy}
     assert fields(united(kind=kind, topology=topology)) == []
@@ -282,7 +282,7 @@ def test_pods_of_an_advanced_stateful_set_that_end_are_doubted_only() -> None:
 def test_the_sizes_of_subsets_must_be_possible(
     subsets: list[Document], replicas: int | None, found: list[str]
 ) -> None:
-    """cases 6 and 9; rules 13 and 15 to 17"""
+    """uniteddeployment cases 6 and 9; rules 13 and 15 to 17"""
     assert fields(united(*subsets, replicas=replicas)) == found
 
 
@@ -311,7 +311,7 @@ def test_a_stored_spec_that_cannot_be_read_hinders_no_correction() -> None:
 
 @pytest.mark.parametrize("kind", [STATEFUL_SET, ADVANCED_STATEFUL_SET])
 def test_the_kind_of_template_may_become_one_with_fixed_fields(kind: str) -> None:
-    """case 15"""
+    """uniteddeployment case 15"""
     assert fields(of(kind), of(CLONE_SET)) == []
 
 
@@ -325,7 +325,7 @@ def test_the_kind_of_template_may_become_one_with_fixed_fields(kind: str) -> Non
     ],
 )
 def test_tolerations_of_a_subset_stay(old: Any, new: Any, is_taken: bool) -> None:
-    """case 12"""
+    """uniteddeployment case 12"""
     found = fields(united(subset(tolerations=new)), united(subset(tolerations=old)))
     assert found == ([] if is_taken else [f"{SUBSETS}[0].tolerations"])
 

@@ -130,7 +130,7 @@ def test_an_orphan_wakes_those_of_its_namespace_whose_selector_matches_it() -> N
     "metadata", [{"labels": {"app": "web"}}, {"deletionTimestamp": "2026-01-31T12:00:00Z"}]
 )
 def test_an_orphan_that_cannot_be_adopted_wakes_none(metadata: Document) -> None:
-    """case 25: only one of a subset that stays can"""
+    """uniteddeployment case 25: only one of a subset that stays can"""
     assert woken(united()).by(WORKLOAD_VIEWS[CLONE_SET], None, workload(**metadata)) == []
 
 

@@ -74,7 +74,7 @@ ANNOTATED = subset("a", patch={"metadata": {"annotations": {"zone": "a"}}})
 
 @pytest.mark.parametrize("old", [None, spread(subset("a", 5))], ids=["created", "changed"])
 def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | None) -> None:
-    settings = AdmissionSettings(workload_spread=False, gates=Gates.of(WorkloadSpread=False))
+    settings = AdmissionSettings(gates=Gates.of(WorkloadSpread=False))
     rule = next(one for one in reviewers(settings) if one.name == "vworkloadspread.kb.io")
     answer = at_once(rule.reviewer, request(WORKLOAD_SPREADS, spread(subset("a", 3)), old=old))
     assert answer.refusal is not None
@@ -86,8 +86,8 @@ def test_with_its_gate_off_none_can_be_made_or_changed_case_36(old: Document | N
 
 def test_with_its_gate_off_pods_are_not_reviewed() -> None:
     on = {rule.name for rule in reviewers()}
-    others = {"workload_spread": False, "budgets_guard_deletion": False}
-    off = {rule.name for rule in reviewers(AdmissionSettings(**others))}
+    others = Gates.of(WorkloadSpread=False, PodUnavailableBudgetDeleteGate=False)
+    off = {rule.name for rule in reviewers(AdmissionSettings(gates=others))}
     assert {"vworkloadspread.kb.io", "vpod.kb.io", "vpodeviction.kb.io"} <= on
     assert "vworkloadspread.kb.io" in off
     assert "vpod.kb.io" not in off
@@ -100,11 +100,11 @@ def test_there_must_be_subsets_case_37() -> None:
 @pytest.mark.parametrize(
     ("most", "wrong"),
     [
-        (("40%", "70%"), ["spec.subsets[1].maxReplicas"]),  # case 38
-        (("40%", "20%", "20%"), ["spec.subsets[0].maxReplicas"]),  # case 39
+        (("40%", "70%"), ["spec.subsets[1].maxReplicas"]),  # workloadspread case 38
+        (("40%", "20%", "20%"), ["spec.subsets[0].maxReplicas"]),  # workloadspread case 39
         (("40%", "20%", None), []),
         (("40%", "60%"), []),
-        ((3, "20%"), ["spec.subsets[1].maxReplicas"]),  # case 40
+        ((3, "20%"), ["spec.subsets[1].maxReplicas"]),  # workloadspread case 40
         (("0.2%",), ["spec.subsets[0].maxReplicas"]),
         ((-1,), ["spec.subsets[0].maxReplicas"]),
         (("-1%",), ["spec.subsets[0].maxReplicas"]),
@@ -126,12 +126,12 @@ def test_a_share_of_a_statefulset_is_refused_case_41(owner: Any) -> None:
 @pytest.mark.parametrize(
     ("doc", "wrong"),
     [
-        (adaptive(147, 1, 1, None), []),  # case 42
+        (adaptive(147, 1, 1, None), []),  # workloadspread case 42
         (adaptive(148, 1, 1, None), ["spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds"]),
         (adaptive(-1, 1, None), ["spec.scheduleStrategy.adaptive.rescheduleCriticalSeconds"]),
         (adaptive(2**31 - 1, None), []),
-        (adaptive(30, 1, None, kind="Fixed"), ["spec.scheduleStrategy.type"]),  # case 43
-        (adaptive(None, 1, 2), ["spec.scheduleStrategy.adaptive"]),  # case 44
+        (adaptive(30, 1, None, kind="Fixed"), ["spec.scheduleStrategy.type"]),  # workloadspread case 43
+        (adaptive(None, 1, 2), ["spec.scheduleStrategy.adaptive"]),  # workloadspread case 44
         (limits(1, 2, scheduleStrategy={"type": "Adaptive"}), []),
         (limits(1, scheduleStrategy={"type": "Strict"}), ["spec.scheduleStrategy.type"]),
     ],
@@ -253,7 +253,7 @@ def test_a_stored_invalid_spec_does_not_prevent_a_change_of_labels() -> None:
 
 
 def test_the_white_list_is_read_whatever_the_case_of_its_members() -> None:
-    """operations case_27 case_28, of this key"""
+    """operations cases 27 and 28, of this key"""
     found = read_white_list(
         '{"Workloads":[{"group":"g","VERSION":"v1","kind":"K","ReplicasPath":"spec.n",'
         '"SubResources":[{"Group":"g","Kind":"Part"}]}]}'

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.steps import StepError
 from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import get_path
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.ids import Key
+from pykruise.plans.pod_steps import StepError
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from support.spreads import (
     CLONE_SET,
@@ -455,7 +455,7 @@ async def test_an_ordinal_beyond_all_limits_has_no_subset_case_28() -> None:
 
 
 async def test_a_stored_share_of_a_statefulset_is_of_its_replicas() -> None:
-    """Admission refuses it (case 41); one that was stored all the same is read."""
+    """Admission refuses it (workloadspread case 41); one that was stored all the same is read."""
     server = SpreadServer(
         spread(subset("a", "50%"), subset("b", "some"), subset("c"), target=STATEFUL_SET),
         owners=[workload(STATEFUL_SET, replicas=4)],

@@ -109,7 +109,7 @@ async def test_the_white_list_counts_beside_workloads_of_built_in_kinds() -> Non
 
 
 async def test_a_white_list_that_cannot_be_read_stops_no_pod() -> None:
-    """operations case_29"""
+    """operations case 29"""
     server = SpreadServer(
         spread(subset("x"), target=ROLLOUT, name="custom"), spread(subset("a")), owners=[workload(CLONE_SET)]
     )
@@ -123,7 +123,7 @@ async def test_a_white_list_that_cannot_be_read_stops_no_pod() -> None:
 async def test_a_white_list_that_cannot_be_read_is_logged_once_until_it_is_mended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """operations case_29"""
+    """operations case 29"""
     server = SpreadServer(spread(subset("x"), target=ROLLOUT))
     replica = server.replica()
     for found, logged in (

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
-from pykruise.admission.pods.steps import StepError
+from pykruise.kinds.workloadspread.pod_steps import SpreadInjection, SpreadRelease
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.cel import NEVER, Meant
 from pykruise.kube.values.selectors import EVERYTHING
+from pykruise.plans.pod_steps import StepError
 from support.reviews import request
 from support.spreads import SpreadServer, placed_in, pod, spread, subset
 

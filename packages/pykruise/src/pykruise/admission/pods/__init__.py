@@ -1,4 +1,1 @@
-"""Pod admission: the ordered steps that change a new pod, and those that judge what happens to it.
-
-chain.py runs them; each other module is one step.
-"""
+"""Pod admission: the chain of the steps that kinds declare (plans/pod_steps.py), their readers and their reports."""

@@ -1,44 +1,43 @@
-"""Pod admission in its order: who changes a new pod, and who judges what happens to one.
+"""Pod admission in its order: the steps that change a new pod, and those that judge what happens to one.
 
-/mutate-pod:   AdmissionRequest ──▶ shape ──▶ step ──▶ step ──▶ … ──▶ the changed pod, or unchanged
+KIND.pods of all kinds ──▶ pod_chain() ──▶ PodChain
+/mutate-pod:   AdmissionRequest ──▶ step ──▶ step ──▶ … ──▶ the changed pod, or unchanged
 /validate-pod: AdmissionRequest ──▶ step ──▶ … ──▶ allowed, or the first refusal
 
-The order is OpenKruise's contract; a kind that takes part gets its place in `changing_steps` or
-`judging_steps`:
-
-    changing   readiness gate · WorkloadSpread · SidecarSet · launch priority · PodUnavailableBudget
-               · PersistentPodState · enhanced liveness · PodProbeMarker
-    judging    WorkloadSpread · PodUnavailableBudget
-
-While no step is due, no API server asks.
+Each kind declares its place (`PodSteps.order`); the order is OpenKruise's contract. While no step is due, no API server
+asks.
 """
 
 import logging
-import random
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from pykruise.admission.pods.budget import BudgetGuard, BudgetTie, OnPrevented
-from pykruise.admission.pods.launch_priority import LaunchPriority
-from pykruise.admission.pods.liveness import EnhancedLiveness
-from pykruise.admission.pods.persistent_state import StateInjection
-from pykruise.admission.pods.probes import MarkerReader, ProbeInjection
-from pykruise.admission.pods.readiness_gate import ReadinessGate
-from pykruise.admission.pods.sidecars import Refused, SidecarInjection
-from pykruise.admission.pods.spread import SpreadInjection, SpreadRelease
-from pykruise.admission.pods.steps import JudgingStep, PodStep, StepError, read_pods
-from pykruise.admission.settings import AdmissionSettings
-from pykruise.kinds.persistentpodstate.readers import StateReader
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
-from pykruise.kinds.sidecarset.facts import SidecarReader
-from pykruise.kinds.workloadspread.assignment import Spreading
+import msgspec
+
+from pykruise.kinds import kinds
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
-from pykruise.kube.clock import Clock, system_clock
-from pykruise.kube.documents import same
+from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Status
 from pykruise.kube.pod_rules.field_errors import bad_request
+from pykruise.kube.schemas.zero_values import filled
 from pykruise.kube.values.cel import ALWAYS, Interests, any_of
+from pykruise.plans.kind import Kind
+from pykruise.plans.pod_steps import JudgingStep, PodStep, PodSteps, StepContext, StepError
+from pykruise.pods.template.typed_parts import why_unreadable
 
-__all__ = ["changing_steps", "condition_of", "judging", "judging_steps", "mutating"]
+__all__ = [
+    "CONDITION",
+    "NamedStep",
+    "PodChain",
+    "PodKind",
+    "condition_of",
+    "judging",
+    "mutating",
+    "pod_chain",
+    "pod_kinds",
+    "read_pods",
+    "taking_part",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -49,71 +48,77 @@ CONDITION = "pykruise.io/asked-for"
 """The match condition of the pod webhooks, by which its keeper knows it (see configurations.py)."""
 
 
-def changing_steps(
-    settings: AdmissionSettings,
-    *,
-    rng: random.Random,
-    clock: Clock = system_clock,
-    spreading: Spreading | None = None,
-    sidecars: SidecarReader | None = None,
-    budgeting: Budgeting | None = None,
-    states: StateReader | None = None,
-    markers: MarkerReader | None = None,
-    on_refused: Refused = lambda refusal: None,
-) -> tuple[PodStep, ...]:
-    """The steps of `/mutate-pod`, in their order.
-
-    Without `spreading` no pod gets a subset, without `sidecars` (a reader of SidecarSets) none gets sidecars,
-    without `budgeting` none gets a budget, without `states` (a reader of PersistentPodStates) none comes back to
-    where it was, without `markers` (a reader of PodProbeMarkers) none says what virtual nodes are to check.
-    """
-    steps: list[PodStep] = [ReadinessGate(for_all=settings.readiness_gate_for_all)]
-    if settings.workload_spread:
-        steps.append(SpreadInjection(spreading))
-    steps.append(
-        SidecarInjection(
-            sidecars, clock=clock, rng=rng, sort_by_name=settings.sort_sidecars, on_refused=on_refused
-        )
-    )
-    steps.append(LaunchPriority(rng))
-    if settings.has_budgets:
-        steps.append(BudgetTie(budgeting))
-    steps.append(StateInjection(states))
-    if settings.enhanced_liveness:
-        steps.append(EnhancedLiveness())
-    if settings.probes_on_virtual_nodes:
-        steps.append(ProbeInjection(markers))
-    return tuple(steps)
+_POD: Final = "io.k8s.api.core.v1.Pod"
 
 
-def judging_steps(
-    settings: AdmissionSettings,
-    *,
-    spreading: Spreading | None = None,
-    budgeting: Budgeting | None = None,
-    on_prevented: OnPrevented = lambda prevented: None,
-) -> tuple[JudgingStep, ...]:
-    """The steps of `/validate-pod`, in their order. Without `spreading` no subset hears that a pod goes, without
-    `budgeting` no budget is asked; `on_prevented` hears of pods that a budget kept."""
-    steps: list[JudgingStep] = []
-    if settings.workload_spread:
-        steps.append(SpreadRelease(spreading))
-    if settings.has_budgets:
-        steps.append(BudgetGuard(budgeting, settings=settings, on_prevented=on_prevented))
-    return tuple(steps)
+class PodKind(NamedTuple):
+    """A kind with its part in the admission of pods."""
+
+    kind: Kind
+    steps: PodSteps
+
+    def is_on(self, gates: Callable[[str], bool]) -> bool:
+        """Whether it takes part while these gates are on."""
+        needed = self.steps.gates
+        return self.kind.is_enabled(gates) if needed is None else all(map(gates, needed))
 
 
-def condition_of(steps: Sequence[PodStep | JudgingStep], interests: Interests) -> tuple[MatchCondition, ...]:
+def pod_kinds() -> Sequence[PodKind]:
+    """All kinds that take part in the admission of pods, in their order."""
+    parts = (PodKind(kind, kind.pods) for kind in kinds() if kind.pods is not None)
+    return sorted(parts, key=lambda part: part.steps.order)
+
+
+def taking_part(gates: Callable[[str], bool]) -> Sequence[PodKind]:
+    """The kinds that take part while these gates are on, in their order."""
+    return [part for part in pod_kinds() if part.is_on(gates)]
+
+
+class NamedStep(NamedTuple):
+    """A step with the name that logs give it."""
+
+    name: str
+    step: Any
+    """PodStep or JudgingStep."""
+
+
+class PodChain(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of all kinds that take part."""
+
+    changing: tuple[NamedStep, ...]
+    judging: tuple[NamedStep, ...]
+    shared: Mapping[str, Any]
+    """The value that its steps are made from (`PodSteps.shares`), by the kind's name."""
+
+
+def pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind], StepContext]) -> PodChain:
+    """The chain under these gates; `context_of` gives what the steps of one kind work with."""
+    changing: list[NamedStep] = []
+    judging: list[NamedStep] = []
+    shared: dict[str, Any] = {}
+    for part in taking_part(gates):
+        steps = part.steps
+        common = shared[part.kind.name] = steps.shares(context_of(part))
+        if steps.mutate is not None:
+            changing.append(NamedStep(steps.name, steps.mutate(common)))
+        if steps.judge is not None:
+            judging.append(NamedStep(steps.name, steps.judge(common)))
+    return PodChain(changing=tuple(changing), judging=tuple(judging), shared=shared)
+
+
+def condition_of(steps: Sequence[NamedStep], interests: Interests) -> tuple[MatchCondition, ...]:
     """What must hold for an API server to ask: that some step wants the pod. None when one wants all.
 
     A step that changes what another one goes by (labels) wants the pod itself, so later steps see it too.
     """
-    expression = any_of(step.wanted(interests) for step in steps)
+    expression = any_of(step.wanted(interests) for _, step in steps)
     return () if expression == ALWAYS else (MatchCondition(CONDITION, expression),)
 
 
-def mutating(steps: Sequence[PodStep]) -> Reviewer:
+def mutating(steps: Sequence[NamedStep]) -> Reviewer:
     """The review of `/mutate-pod`."""
+    changing: Sequence[tuple[str, PodStep]] = steps
+    changes = [(name, step.change) for name, step in changing]
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.operation != "CREATE" or request.subresource or request.resource.plural != "pods":
@@ -121,26 +126,28 @@ def mutating(steps: Sequence[PodStep]) -> Reviewer:
         if request.object is None:
             return AdmissionAnswer(refusal=bad_request("the request has no object"))
         pod = request.object
-        for step in steps:
+        for name, change in changes:
             try:
-                changed = await step.change(pod, request)
+                changed = await change(pod, request)
             except StepError as error:
-                return AdmissionAnswer(refusal=_failed(step.name, error))
+                return AdmissionAnswer(refusal=_failed(name, error))
             pod = pod if changed is None else changed
         return ALLOWED if same(pod, request.object) else AdmissionAnswer(object=pod)
 
     return _of_any_pod(review)
 
 
-def judging(steps: Sequence[JudgingStep]) -> Reviewer:
+def judging(steps: Sequence[NamedStep]) -> Reviewer:
     """The review of `/validate-pod`."""
+    judges: Sequence[tuple[str, JudgingStep]] = steps
+    judgements = [step.judge for _, step in judges]
 
     async def review(request: AdmissionRequest) -> AdmissionAnswer:
         if request.resource.plural != "pods" or not _is_judged(request):
             return ALLOWED
-        for step in steps:
+        for judge in judgements:
             try:
-                refusal = await step.judge(request)
+                refusal = await judge(request)
             except StepError as error:
                 is_full = error.code == _TOO_MANY
                 return AdmissionAnswer(refusal=_too_many(error) if is_full else bad_request(str(error)))
@@ -174,6 +181,20 @@ def _of_any_pod(review: Reviewer) -> Reviewer:
         return found
 
     return answer
+
+
+def read_pods(request: AdmissionRequest) -> AdmissionRequest:
+    """The request with its pods as Go reads them. Raises ValueError, which says where, for what is not a pod."""
+    return msgspec.structs.replace(
+        request, object=_read_pod(request.object), old_object=_read_pod(request.old_object)
+    )
+
+
+def _read_pod(doc: Document | None) -> Document | None:
+    if problem := why_unreadable(doc, _POD):
+        raise ValueError(f"not a Pod{problem}")
+    pod: Document | None = filled(doc, _POD)
+    return pod
 
 
 def _is_judged(request: AdmissionRequest) -> bool:

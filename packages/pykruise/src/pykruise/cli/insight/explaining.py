@@ -15,12 +15,13 @@ import msgspec
 from pykruise.cli.insight.causes import Cause, cause_of
 from pykruise.cli.insight.known import workload_insight
 from pykruise.cli.insight.look import Sight
+from pykruise.cli.insight.way_back import way_back as way_back_to
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
-from pykruise.kube.resources import Resource
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code, rank_of, remedy_of
+from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.plan import Plan
@@ -36,7 +37,6 @@ __all__ = [
     "next_of",
     "not_taken_up",
     "ranked",
-    "roll_back",
     "shown_age",
     "text",
     "verdict_of",
@@ -397,22 +397,22 @@ def cleared_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
     )
 
 
-def roll_back(resource: Resource, name: str, namespace: str = "") -> str:
-    """The remedy that rolls an object back, with its command."""
-    where = f" -n {namespace}" if namespace else ""
-    return f"roll back: kubectl kruise rollout undo {resource}/{name}{where}"
-
-
 def _way_back(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
-    """The command that rolls back, where pods of an older revision are there still."""
-    if not isinstance(sight.kind.insight, WorkloadInsight) or not getattr(sight.snapshot, "revisions", ()):
+    """What rolls a workload back, where an older revision is stored."""
+    revisions: Sequence[RevisionView] = getattr(sight.snapshot, "revisions", ())
+    if not isinstance(sight.kind.insight, WorkloadInsight) or not revisions:
         return ""
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
-    new = counts.revision.rpartition("-")[2]
-    if not any(pod.is_active and pod.revision != new for pod in sight.snapshot.pods):
-        return ""
+    available = {pod.revision for pod in sight.snapshot.pods if pod.is_active and pod.is_ready}
     meta = sight.document["metadata"]
-    return roll_back(sight.kind.resource, meta["name"], meta["namespace"])
+    return way_back_to(
+        sight.kind.resource,
+        meta["name"],
+        meta["namespace"],
+        revisions=revisions,
+        serving={revision.name for revision in revisions if revision.hash in available},
+        current=counts.revision,
+    )
 
 
 def _pods_are(count: int) -> str:

@@ -1,41 +1,24 @@
 """Whose fault it is that pods of a workload are refused: its own template's, or of what is put into them on their way.
 
-a pod of the template ──dry run──▶ refused fields ──▶ origin_of() (pure) ──▶ `SidecarSet log, spec.containers[0]`
+a pod of the template ──dry run──▶ refused fields ──▶ PodOrigins.of_field (pure) ──▶ an object and its field
+                      ──▶ PodOrigins.untraced (pure) ──dry run──▶ refused or not
 
-The dry run asks the API server as the manager's write does; it writes nothing, and who may not create pods learns
-nothing from it.
+The kinds that put something into pods say what is theirs (`KIND.pods.origins`). The dry run asks the API server as the
+manager's write does; it writes nothing, and who may not create pods learns nothing from it.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import msgspec
-
+from pykruise.admission.pods.chain import pod_kinds
 from pykruise.cli.insight.look import Sight
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import ApiError, InvalidError
-from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
-from pykruise.kube.values.selectors import SelectorError, selector_from
+from pykruise.plans.kind import Kind
+from pykruise.plans.pod_steps import Origin, PodOrigins
 
-__all__ = ["Origin", "origin_of", "refused_origin"]
-
-_indexed = re.compile(r"spec\.(containers|initContainers|volumes)\[(\d+)\]")
-
-
-class Origin(msgspec.Struct, frozen=True):
-    """An object that puts something into pods, and its field."""
-
-    kind: str
-    name: str
-    field: str
-
-    def __str__(self) -> str:
-        return f"{self.field} of {self.kind} {self.name}"
+__all__ = ["refused_origin"]
 
 
 async def refused_origin(client: Client, sight: Sight) -> Origin | None:
@@ -46,13 +29,22 @@ async def refused_origin(client: Client, sight: Sight) -> Origin | None:
         return None
     pod = _pod_of(sight.document, template)
     try:
-        spreads = [decode(raw) for raw in (await client.list(WORKLOAD_SPREADS, namespace)).items]
-        sidecars = [decode(raw) for raw in (await client.list(SIDECAR_SETS)).items]
+        stored = {kind.name: await _stored(client, kind, namespace) for kind, _ in _origins()}
         if fields := await _refused_fields(client, namespace, pod):
-            return _of_sidecars(fields, sight.document, sidecars)
-        return await _of_spreads(client, sight.document, pod, spreads)
+            return _of_fields(fields, sight.document, stored)
+        return await _of_untraced(client, sight.document, pod, stored)
     except ApiError:
         return None
+
+
+def _origins() -> list[tuple[Kind, PodOrigins]]:
+    """The kinds that put something into pods, and how to know what."""
+    return [(kind, steps.origins) for kind, steps in pod_kinds() if steps.origins is not None]
+
+
+async def _stored(client: Client, kind: Kind, namespace: str) -> Sequence[Document]:
+    listed = await client.list(kind.resource, namespace if kind.resource.namespaced else "")
+    return [decode(raw) for raw in listed.items]
 
 
 async def _refused_fields(client: Client, namespace: str, pod: Document) -> list[str]:
@@ -64,25 +56,28 @@ async def _refused_fields(client: Client, namespace: str, pod: Document) -> list
     return []
 
 
-async def _of_spreads(
-    client: Client, workload: Document, pod: Document, spreads: Sequence[Document]
+def _of_fields(
+    fields: Sequence[str], workload: Document, stored: Mapping[str, Sequence[Document]]
 ) -> Origin | None:
-    """The first patch of a WorkloadSpread of the workload with which the pod is refused. No webhook patches in a dry
-    run, for that would take a place in a subset."""
-    name, kind = workload["metadata"]["name"], workload["kind"]
-    for spread in spreads:
-        target = get_path(spread, "spec", "targetRef") or {}
-        if (target.get("name"), target.get("kind")) != (name, kind):
+    origins = (
+        origins.of_field(field, workload, stored[kind.name])
+        for field in fields
+        for kind, origins in _origins()
+        if origins.of_field is not None
+    )
+    return next((origin for origin in origins if origin is not None), None)
+
+
+async def _of_untraced(
+    client: Client, workload: Document, pod: Document, stored: Mapping[str, Sequence[Document]]
+) -> Origin | None:
+    """The first of what dry runs leave out with which the pod is refused."""
+    for kind, origins in _origins():
+        if origins.untraced is None:
             continue
-        for number, subset in enumerate(get_path(spread, "spec", "subsets") or ()):
-            if not (patch := subset.get("patch")):
-                continue
-            try:
-                patched = apply_strategic_merge(pod, patch, definition=definition_for(PODS) or "")
-            except PatchError:
-                continue  # admission has said so
-            if await _refused_fields(client, workload["metadata"]["namespace"], patched):
-                return Origin("WorkloadSpread", spread["metadata"]["name"], f"spec.subsets[{number}].patch")
+        for origin, changed in origins.untraced(workload, pod, stored[kind.name]):
+            if await _refused_fields(client, workload["metadata"]["namespace"], changed):
+                return origin
     return None
 
 
@@ -98,34 +93,3 @@ def _pod_of(owner: Document, template: Document) -> Document:
         },
         "spec": deep_copy(template.get("spec") or {}),
     }
-
-
-def _of_sidecars(
-    fields: Sequence[str], workload: Mapping[str, Any], sidecars: Sequence[Document]
-) -> Origin | None:
-    found = (origin_of(field, workload, sidecars) for field in fields)
-    return next((one for one in found if one is not None), None)
-
-
-def origin_of(field: str, workload: Mapping[str, Any], sidecars: Sequence[Document]) -> Origin | None:
-    """What a field of a pod comes from, where it is of a container or volume beyond those of the template: they stand
-    behind it, in the order of the sets. None: from the template, or unknown."""
-    match = _indexed.match(field)
-    template = get_path(workload, "spec", "template") or {}
-    if match is None:
-        return None
-    kind = match[1]
-    number = int(match[2]) - len((template.get("spec") or {}).get(kind) or ())
-    if number < 0:
-        return None
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    for one in sorted(sidecars, key=lambda found: str(found["metadata"]["name"])):
-        try:
-            is_meant = selector_from(get_path(one, "spec", "selector")).matches(labels)
-        except SelectorError:
-            continue
-        own = (get_path(one, "spec", kind) or ()) if is_meant else ()
-        if number < len(own):
-            return Origin("SidecarSet", one["metadata"]["name"], f"spec.{kind}[{number}]")
-        number -= len(own)
-    return None

@@ -21,11 +21,11 @@ from pykruise.kube.errors import Status
 from pykruise.kube.values.go_text import excerpt
 from pykruise.plans.review import AccessLookup
 from pykruise.pods.template.defaults import DefaultingSettings
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["mutating", "validate_cronjob", "validating"]
 
-_REVIEWS: Final = Reviews[AdvancedCronJobSpec](
+_REVIEWS: Final = SpecReviews[AdvancedCronJobSpec](
     resource=ADVANCED_CRON_JOBS,
     versions=("v1alpha1", "v1beta1"),
     read_spec=read_spec,

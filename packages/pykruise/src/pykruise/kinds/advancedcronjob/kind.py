@@ -17,7 +17,7 @@ from pykruise.kube.cache.store import Change
 from pykruise.kube.documents import get_path
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
-from pykruise.kube.resources import JOBS
+from pykruise.kube.resources import JOBS, SUBJECT_ACCESS_REVIEWS
 from pykruise.kube.schemas.conversion import Conversion
 from pykruise.kube.schemas.crds import Column, Version
 from pykruise.plans.kind import AGE, Kind, SpecSchema, workload_rights
@@ -91,6 +91,13 @@ KIND = Kind(
     reviews=Reviews(
         mutating=lambda settings, lookups: mutating(settings, lookups.clock),
         validating=lambda _, lookups: validating(lookups.access),
+        rights=(
+            on(
+                SUBJECT_ACCESS_REVIEWS,
+                "create",
+                why="AdvancedCronJob: whether its user may have images pulled",
+            ),
+        ),
     ),
     stored=_STORED,
     control=judged(

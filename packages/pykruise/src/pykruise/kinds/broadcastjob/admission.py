@@ -15,11 +15,11 @@ from pykruise.kinds.broadcastjob.validation import errors_of, warnings_of
 from pykruise.kube.admission import Reviewer
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import TEMPLATE
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["mutating", "validate_broadcastjob"]
 
-_REVIEWS: Final = Reviews[BroadcastJobSpec](
+_REVIEWS: Final = SpecReviews[BroadcastJobSpec](
     resource=BROADCAST_JOBS,
     versions=("v1alpha1", "v1beta1"),
     read_spec=read_spec,

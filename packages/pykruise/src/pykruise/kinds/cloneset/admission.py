@@ -18,11 +18,11 @@ from pykruise.kube.errors import Cause
 from pykruise.plans.review import RevisionLookup, managed_selector_of
 from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.template.typed_parts import TEMPLATES
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["mutate_cloneset", "mutating", "validate_cloneset", "validating"]
 
-_REVIEWS: Final = Reviews[CloneSetSpec](
+_REVIEWS: Final = SpecReviews[CloneSetSpec](
     resource=CLONE_SETS, versions=(CLONE_SETS.version,), read_spec=read_spec, parts=TEMPLATES
 )
 

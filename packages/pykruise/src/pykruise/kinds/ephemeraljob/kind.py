@@ -23,7 +23,7 @@ from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.pod_view import PodView
-from pykruise.pods.workload.admission import Reviews as SpecReviews
+from pykruise.pods.workload.admission import SpecReviews
 from pykruise.pods.workload.amounts import Amount
 from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around

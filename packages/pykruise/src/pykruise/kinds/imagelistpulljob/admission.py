@@ -13,11 +13,11 @@ from pykruise.kinds.imagelistpulljob.snapshot import read_spec
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS, ImageListPullJobSpec
 from pykruise.kinds.imagelistpulljob.validation import errors_of
 from pykruise.kube.admission import Reviewer
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["mutate_imagelistpulljob", "validate_imagelistpulljob"]
 
-_REVIEWS: Final = Reviews[ImageListPullJobSpec](
+_REVIEWS: Final = SpecReviews[ImageListPullJobSpec](
     resource=IMAGE_LIST_PULL_JOBS,
     versions=("v1alpha1", "v1beta1"),
     # Missing images are a field error.

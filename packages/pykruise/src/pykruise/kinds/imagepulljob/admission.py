@@ -15,7 +15,7 @@ from pykruise.kinds.imagepulljob.validation import errors_of
 from pykruise.kube.admission import Reviewer
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.pods.images.api import ImagePullJobSpec
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["mutate_imagepulljob", "validate_imagepulljob"]
 
@@ -25,7 +25,7 @@ def _read_spec(spec: Mapping[str, Any]) -> tuple[ImagePullJobSpec | None, str]:
     return read({"image": "", **spec}, ImagePullJobSpec, path="spec")
 
 
-_REVIEWS: Final = Reviews[ImagePullJobSpec](
+_REVIEWS: Final = SpecReviews[ImagePullJobSpec](
     resource=IMAGE_PULL_JOBS,
     versions=("v1alpha1", "v1beta1"),
     read_spec=_read_spec,

@@ -1,6 +1,6 @@
-"""Container launch priority, as the rest of the program knows it: it opens barriers of pods that wait.
+"""Container launch priority, as the rest of the program knows it: pods get barriers, which it opens in order.
 
-KIND ──▶ roles, controllers (plans/kind.py)
+KIND ──▶ pod admission, roles, controllers (plans/kind.py)
 
 ConfigMaps are read one by one, when a pod waits: a mirror of all those of a cluster, for a few keys of a few
 pods, would cost more than everything else that the manager remembers.
@@ -9,6 +9,7 @@ pods, would cost more than everything else that the manager remembers.
 import msgspec
 
 from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
+from pykruise.kinds.launchpriority.pod_steps import STEPS
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.rbac import on
@@ -82,4 +83,5 @@ KIND = Kind(
             why="containers that start one after the other: what they wait for",
         ),
     ),
+    pods=STEPS,
 )

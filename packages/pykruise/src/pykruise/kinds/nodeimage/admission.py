@@ -15,7 +15,7 @@ from pykruise.kube.admission import Reviewer
 from pykruise.kube.clock import Clock
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.pods.images.node_image_api import NODE_IMAGES, NodeImageSpec
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["mutating", "validate_nodeimage"]
 
@@ -24,7 +24,7 @@ def _read_spec(spec: Mapping[str, Any]) -> tuple[NodeImageSpec | None, str]:
     return read(spec, NodeImageSpec, path="spec")
 
 
-_REVIEWS: Final = Reviews[NodeImageSpec](
+_REVIEWS: Final = SpecReviews[NodeImageSpec](
     resource=NODE_IMAGES, versions=("v1alpha1", "v1beta1"), read_spec=_read_spec, placeholders=()
 )
 

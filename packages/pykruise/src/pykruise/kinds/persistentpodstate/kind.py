@@ -8,6 +8,7 @@ from typing import Final
 from pykruise.kinds.persistentpodstate.admission import validating
 from pykruise.kinds.persistentpodstate.conversion import CONVERSION
 from pykruise.kinds.persistentpodstate.plan import plan_state
+from pykruise.kinds.persistentpodstate.pod_steps import STEPS
 from pykruise.kinds.persistentpodstate.readers import RIGHTS
 from pykruise.kinds.persistentpodstate.snapshot import Settings, snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES, PersistentPodState
@@ -40,9 +41,7 @@ KIND = Kind(
     versions=two_versions(PersistentPodState, PersistentPodStateV1Alpha1),
     conversion=CONVERSION,
     settings=Settings,
-    reviews=Reviews(
-        validating=lambda _, lookups: validating(lookups.readers.get("persistentpodstate")), announces=()
-    ),
+    reviews=Reviews(validating=lambda _, lookups: validating(lookups.readers.get("persistentpodstate"))),
     stored=_STORED,
     control=judged(
         Control(
@@ -83,4 +82,5 @@ KIND = Kind(
         ),
     ),
     insight=Insight(containers=()),
+    pods=STEPS,
 )

@@ -109,6 +109,10 @@ class CachedStates(LiveStates):
         self.objects = CachedObjects(client, STATE_VIEWS, clock=clock, rng=rng)
         super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
 
+    def problems(self) -> Sequence[str]:
+        """Why reviews would have to wait."""
+        return self.objects.problems()
+
     async def run(self) -> None:
         """Mirror until cancelled."""
         await self.objects.run()

@@ -7,6 +7,7 @@ from typing import Final
 
 from pykruise.kinds.podprobemarker.insight import INSIGHT
 from pykruise.kinds.podprobemarker.plan import plan_marker
+from pykruise.kinds.podprobemarker.pod_steps import STEPS
 from pykruise.kinds.podprobemarker.snapshot import Settings, snapshot
 from pykruise.kinds.podprobemarker.types import POD_PROBE_MARKERS, PodProbeMarker
 from pykruise.kinds.podprobemarker.validation import errors_of, stored_errors
@@ -21,7 +22,7 @@ from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, PO
 from pykruise.pods.probes.api import NODE_POD_PROBES, PodProbeMarkerSpec
 from pykruise.pods.probes.views import read_marker_spec
 from pykruise.pods.template.typed_parts import LABEL_SELECTOR
-from pykruise.pods.workload.admission import Reviews as SpecReviews
+from pykruise.pods.workload.admission import SpecReviews
 from pykruise.runtime.control import Control
 
 __all__ = ["KIND"]
@@ -74,4 +75,5 @@ KIND = Kind(
         on(NODES, *READ, why="PodProbeMarker: whether a node has an agent"),
     ),
     insight=INSIGHT,
+    pods=STEPS,
 )

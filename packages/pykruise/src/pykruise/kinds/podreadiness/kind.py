@@ -1,13 +1,13 @@
-"""Pod readiness, as the rest of the program knows it: it looks at new pods that have the gate KruisePodReady.
+"""Pod readiness, as the rest of the program knows it: pods get the gate KruisePodReady, and new ones its condition.
 
-KIND ──▶ controllers (plans/kind.py)
+KIND ──▶ pod admission, controllers (plans/kind.py)
 """
 
 from pykruise.kinds.podreadiness.plan import Snapshot, lacks_condition, plan_readiness
+from pykruise.kinds.podreadiness.pod_steps import STEPS, Settings
 from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import POD_VIEWS
-from pykruise.pods.settings import NoSettings
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.read import Read
@@ -16,13 +16,14 @@ from pykruise.runtime.wakes import itself
 __all__ = ["KIND", "snapshot"]
 
 
-async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot:
+async def snapshot(pod: PodView, read: Read[Settings]) -> Snapshot:
     """The pod as it is known now."""
     return Snapshot(pod=pod, now=read.now())
 
 
 KIND = Kind(
     resource=PODS,
+    settings=Settings,
     control=Control(
         name="podreadiness",
         component="pod-readiness-controller",
@@ -33,4 +34,5 @@ KIND = Kind(
         plan=plan_readiness,
         is_current=is_same_object,
     ),
+    pods=STEPS,
 )

@@ -16,7 +16,7 @@ from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.pod_rules.field_errors import internal_error
 from pykruise.pods.template.typed_parts import LABEL_SELECTOR
-from pykruise.pods.workload.admission import Reviews, name_of
+from pykruise.pods.workload.admission import SpecReviews, name_of
 from pykruise.pods.workload.budgets import BudgetView
 from pykruise.pods.workload.validation import metadata_errors
 from pykruise.pods.workload.views import spec_reader
@@ -24,7 +24,7 @@ from pykruise.pods.workload.views import spec_reader
 __all__ = ["validating"]
 
 
-_REVIEWS: Final = Reviews[PodUnavailableBudgetSpec](
+_REVIEWS: Final = SpecReviews[PodUnavailableBudgetSpec](
     resource=POD_UNAVAILABLE_BUDGETS,
     versions=(POD_UNAVAILABLE_BUDGETS.version,),
     read_spec=spec_reader(PodUnavailableBudgetSpec),

@@ -9,6 +9,7 @@ from pykruise.kinds.podunavailablebudget.admission import validating
 from pykruise.kinds.podunavailablebudget.annotation_rules import SPOKE_RULES
 from pykruise.kinds.podunavailablebudget.conversion import CONVERSION
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
+from pykruise.kinds.podunavailablebudget.pod_steps import STEPS
 from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, snapshot
 from pykruise.kinds.podunavailablebudget.types import POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget
 from pykruise.kinds.podunavailablebudget.v1alpha1 import PodUnavailableBudgetV1Alpha1
@@ -54,7 +55,6 @@ KIND = Kind(
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.readers.get("podunavailablebudget")),
         spoke=lambda *_: SPOKE_RULES,
-        announces=("selector", "targetRef"),
     ),
     stored=_STORED,
     control=judged(
@@ -73,13 +73,7 @@ KIND = Kind(
     ),
     lends=(on(POD_DISRUPTION_BUDGETS, "create"),),
     rights=(
-        on(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to see them"),
-        on(
-            POD_UNAVAILABLE_BUDGETS,
-            "patch",
-            subresource="status",
-            why="PodUnavailableBudget: to spend of them",
-        ),
+        *STEPS.rights,
         *(
             on(one, *READ, why="PodUnavailableBudget: whose pods are guarded")
             for one in TARGET_RESOURCES.values()
@@ -97,8 +91,9 @@ KIND = Kind(
             in_namespace=True,
             why="PodUnavailableBudget: which other kinds say how many pods they want",
         ),
-        on(PODS, "get", why="PodUnavailableBudget: which pod is evicted, and whether one is gone"),
+        on(PODS, "get", why="PodUnavailableBudget: whether a pod is gone"),
         on(PODS, "patch", why="PodUnavailableBudget: to tie pods to their budget"),
     ),
     insight=Insight(names=frozenset({"pub"}), containers=()),
+    pods=STEPS,
 )

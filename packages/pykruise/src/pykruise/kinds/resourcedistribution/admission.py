@@ -17,12 +17,12 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import BadRequestError, Cause, ForbiddenError, InvalidError, KubeError
 from pykruise.kube.pod_rules.field_errors import forbidden, internal_error, invalid_shown
 from pykruise.plans.review import Trial
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["SPOKE_RULES", "validating"]
 
 
-_REVIEWS: Final = Reviews[ResourceDistributionSpec](
+_REVIEWS: Final = SpecReviews[ResourceDistributionSpec](
     resource=RESOURCE_DISTRIBUTIONS,
     versions=(RESOURCE_DISTRIBUTIONS.version,),
     read_spec=read_spec,

@@ -15,7 +15,7 @@ from pykruise.kinds.resourcedistribution.validation import stored_errors
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTED, DISTRIBUTION_VIEWS
 from pykruise.kinds.resourcedistribution.wakes import wakes
 from pykruise.kube.rbac import READ, WRITE, on
-from pykruise.kube.resources import NAMESPACES
+from pykruise.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import Kind, two_versions
@@ -41,7 +41,19 @@ KIND = Kind(
     conversion=CONVERSION,
     gates=("ResourceDistributionGate",),
     settings=Settings,
-    reviews=Reviews(validating=lambda _, lookups: validating(lookups.trial), spoke=lambda *_: SPOKE_RULES),
+    reviews=Reviews(
+        validating=lambda _, lookups: validating(lookups.trial),
+        spoke=lambda *_: SPOKE_RULES,
+        rights=tuple(
+            on(
+                resource,
+                "create",
+                in_namespace=True,
+                why="ResourceDistribution: whether a resource could be created (dry run)",
+            )
+            for resource in (SECRETS, CONFIG_MAPS)
+        ),
+    ),
     stored=_STORED,
     control=judged(
         Control(

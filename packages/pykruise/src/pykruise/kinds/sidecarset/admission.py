@@ -19,7 +19,7 @@ from pykruise.kinds.sidecarset.view import PARTS, read_spec
 from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause, KubeError
-from pykruise.pods.workload.admission import Reviews, name_of
+from pykruise.pods.workload.admission import SpecReviews, name_of
 
 __all__ = ["mutate_sidecarset", "validating"]
 
@@ -33,7 +33,7 @@ def _read(given: Mapping[str, Any]) -> tuple[SidecarSetSpec | None, str]:
     return (spec, "") if contents is not None else (None, problem)
 
 
-_REVIEWS: Final = Reviews[SidecarSetSpec](
+_REVIEWS: Final = SpecReviews[SidecarSetSpec](
     resource=SIDECAR_SETS,
     versions=(SIDECAR_SETS.version,),
     read_spec=_read,

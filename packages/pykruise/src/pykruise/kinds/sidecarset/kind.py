@@ -9,6 +9,7 @@ from typing import Final
 from pykruise.kinds.sidecarset.admission import mutate_sidecarset, validating
 from pykruise.kinds.sidecarset.conversion import CONVERSION
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
+from pykruise.kinds.sidecarset.pod_steps import COMPONENT, STEPS
 from pykruise.kinds.sidecarset.refusals import learn
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
 from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, snapshot
@@ -34,9 +35,7 @@ from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 
-__all__ = ["COMPONENT", "KIND"]
-
-COMPONENT: Final = "sidecarset-controller"
+__all__ = ["KIND"]
 
 _COLUMNS = (
     Column("MATCHED", "integer", ".status.matchedPods"),
@@ -96,7 +95,6 @@ KIND = Kind(
         validating=lambda settings, lookups: validating(
             lookups.readers.get("sidecarset"), allows_any_annotation=settings.any_pod_annotation
         ),
-        announces=("selector", "namespaceSelector"),
     ),
     stored=_STORED,
     control=judged(
@@ -127,4 +125,5 @@ KIND = Kind(
         },
         containers=("spec", "containers"),
     ),
+    pods=STEPS,
 )

@@ -28,7 +28,7 @@ from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
 __all__ = ["RIGHTS", "CachedSidecars", "LiveSidecars"]
 
-RIGHTS: Sequence[Right] = (
+RIGHTS: tuple[Right, ...] = (
     on(SIDECAR_SETS, *READ, why="SidecarSet: to put sidecars into pods"),
     on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),
     on(CONTROLLER_REVISIONS, *READ, why="SidecarSet: to inject revisions of before"),
@@ -92,7 +92,7 @@ class CachedSidecars:
         self._namespace = namespace
         self._live = LiveSidecars(lambda: client, namespace=revision_namespace or namespace)
         options: dict[str, Any] = {"clock": clock, "rng": rng}
-        self.sets = CachedObjects(client, SIDECAR_SET_VIEWS, clock=clock, rng=rng)
+        self.objects = CachedObjects(client, SIDECAR_SET_VIEWS, clock=clock, rng=rng)
         self._namespaces: Cache[NamespaceView] = Cache(
             client, NAMESPACES, project=project_namespace, **options
         )
@@ -108,18 +108,18 @@ class CachedSidecars:
 
     def problems(self) -> Sequence[str]:
         """Why pods cannot be injected yet."""
-        if not self.sets.is_installed or (self.sets.cache.synced and self._namespaces.synced):
+        if not self.objects.is_installed or (self.objects.cache.synced and self._namespaces.synced):
             return ()
         return ("SidecarSets and namespaces have not been read yet",)
 
     async def run(self) -> None:
         """Mirror until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for one in (self.sets, self._namespaces, self._revisions):
+            for one in (self.objects, self._namespaces, self._revisions):
                 tasks.create_task(one.run())
 
     async def sidecar_sets(self) -> Sequence[SidecarSetView]:
-        return await self.sets.in_namespace(EVERYWHERE)
+        return await self.objects.in_namespace(EVERYWHERE)
 
     async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         await self._namespaces.wait_synced()

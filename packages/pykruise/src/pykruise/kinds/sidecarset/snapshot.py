@@ -48,6 +48,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where revisions are kept: the manager's own."""
     any_pod_annotation: Annotated[bool, OnGate("SidecarSetPatchPodMetadataDefaultsAllowed")] = False
     """Any annotation of pods may be patched."""
+    sort_by_name: Annotated[bool, OnGate("EnableSortSidecarContainerByName")] = False
+    """Injected containers are sorted by name."""
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):

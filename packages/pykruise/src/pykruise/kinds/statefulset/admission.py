@@ -19,11 +19,11 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 from pykruise.plans.review import ClassLookup, RevisionLookup, managed_selector_of
 from pykruise.pods.template.typed_parts import TEMPLATES
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["mutating", "validating"]
 
-_REVIEWS: Final = Reviews[StatefulSetSpec](
+_REVIEWS: Final = SpecReviews[StatefulSetSpec](
     resource=ADVANCED_STATEFUL_SETS,
     versions=(ADVANCED_STATEFUL_SETS.version,),
     read_spec=read_spec,

@@ -14,11 +14,11 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, UnitedDepl
 from pykruise.kinds.uniteddeployment.validation import errors_of, warnings_of
 from pykruise.kube.admission import Reviewer
 from pykruise.pods.template.defaults import DefaultingSettings
-from pykruise.pods.workload.admission import Reviews
+from pykruise.pods.workload.admission import SpecReviews
 
 __all__ = ["mutating", "validate_united"]
 
-_REVIEWS: Final = Reviews[UnitedDeploymentSpec](
+_REVIEWS: Final = SpecReviews[UnitedDeploymentSpec](
     resource=UNITED_DEPLOYMENTS,
     versions=(UNITED_DEPLOYMENTS.version,),
     read_spec=read_spec,

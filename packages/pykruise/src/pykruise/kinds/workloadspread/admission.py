@@ -18,7 +18,7 @@ from pykruise.kube.admission import AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, same
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.kube.pod_rules.field_errors import invalid
-from pykruise.pods.workload.admission import Reviews, name_of
+from pykruise.pods.workload.admission import SpecReviews, name_of
 from pykruise.pods.workload.allowed_workloads import WhiteList, WhiteListError
 from pykruise.pods.workload.validation import metadata_errors
 
@@ -54,7 +54,7 @@ def _read(given: Mapping[str, Any]) -> tuple[WorkloadSpreadSpec | None, str]:
     return read_spec(filled)
 
 
-_REVIEWS: Final = Reviews[WorkloadSpreadSpec](
+_REVIEWS: Final = SpecReviews[WorkloadSpreadSpec](
     resource=WORKLOAD_SPREADS,
     versions=(WORKLOAD_SPREADS.version,),
     read_spec=_read,

@@ -12,6 +12,7 @@ from pykruise.kinds.workloadspread.conversion import CONVERSION
 from pykruise.kinds.workloadspread.gathering import Settings, snapshot
 from pykruise.kinds.workloadspread.injection import read_matched
 from pykruise.kinds.workloadspread.plan import plan_spread
+from pykruise.kinds.workloadspread.pod_steps import STEPS
 from pykruise.kinds.workloadspread.readers import RIGHTS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, WorkloadSpread
 from pykruise.kinds.workloadspread.v1alpha1 import WorkloadSpreadV1Alpha1
@@ -151,7 +152,6 @@ KIND = Kind(
     settings=Settings,
     reviews=Reviews(
         validating=lambda _, lookups: validating(lookups.readers.get("workloadspread")),
-        announces=(),
     ),
     stored=_STORED,
     control=judged(
@@ -171,4 +171,5 @@ KIND = Kind(
     lends=(on(PODS, "create", "patch"),),
     rights=RIGHTS,
     insight=Insight(names=frozenset({"ws"}), containers=()),
+    pods=STEPS,
 )

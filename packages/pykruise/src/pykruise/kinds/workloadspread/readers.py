@@ -231,6 +231,10 @@ class CachedSpreads(LiveSpreads):
         self.objects = CachedObjects(client, SPREAD_VIEWS, clock=clock, rng=rng)
         super().__init__(lambda: client, namespace=namespace, clock=clock, objects=self.objects)
 
+    def problems(self) -> Sequence[str]:
+        """Why reviews would have to wait."""
+        return self.objects.problems()
+
     async def run(self) -> None:
         """Mirror until cancelled."""
         await self.objects.run()

@@ -149,11 +149,13 @@ async def _check_conditions(live: Live, name: str, found: Document) -> list[Find
         return []
     settings = admission_settings(await live.gates(), namespace=live.namespace)
     rules = {path: rule for path, rule in rules_by_path(reviewers(settings)).items() if path in written}
-    interests = await list_selectors(live.client, selecting_kinds(settings))
+    selecting = selecting_kinds(settings)
+    interests = await list_selectors(live.client, selecting)
     due = conditions_due(rules, interests)
     if {path: written[path] for path in due} in (due, widest_conditions(rules)):
         return []
-    what = f"by {name} API servers do not ask about all pods that SidecarSets and other kinds mean"
+    names = ", ".join(sorted(f"{kind.resource.kind}s" for kind in selecting))
+    what = f"by {name} API servers do not ask about all pods that objects select ({names})"
     log = LOG.format(namespace=live.namespace)
     return [fault("webhooks", what, f"start a manager: it puts that right within a second; else {log}")]
 

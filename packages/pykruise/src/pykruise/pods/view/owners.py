@@ -11,10 +11,16 @@ from pykruise.kube.resources import PODS
 from pykruise.kube.values.owners import controller_of, owner_reference
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["KRUISE_APPS", "is_of_kruise_workload", "pod_reference"]
+__all__ = ["KRUISE_APPS", "OF_KRUISE_WORKLOAD", "is_of_kruise_workload", "pod_reference"]
 
 KRUISE_APPS: Final = "apps.kruise.io"
 """The API group of OpenKruise's workloads."""
+
+OF_KRUISE_WORKLOAD: Final = (
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
+    'has(o.controller) && o.controller == true && o.apiVersion.startsWith("apps.kruise.io/"))'
+)
+"""CEL: the pod's controller is of that group."""
 
 
 def is_of_kruise_workload(pod: Mapping[str, Any]) -> bool:

@@ -1,7 +1,7 @@
 """The two admission reviews that every workload has, made of what a kind knows about itself.
 
-AdmissionRequest ──▶ Reviews.mutating(with_defaults) ──▶ the object with its defaults
-                 ──▶ Reviews.validating(errors_of)   ──▶ allowed, or refused (422) with every field error
+AdmissionRequest ──▶ SpecReviews.mutating(with_defaults) ──▶ the object with its defaults
+                 ──▶ SpecReviews.validating(errors_of)   ──▶ allowed, or refused (422) with every field error
 
 Pure but for their shape (`async`, as all reviewers). An object that cannot be read, or a version that is not
 reviewed, is refused with 400. What is on its way out is left alone: a deletion must not fail over a spec.
@@ -29,7 +29,7 @@ from pykruise.pods.template.typed_parts import (
 )
 from pykruise.pods.template.validation import unknown_field_warnings
 
-__all__ = ["Reviews", "name_of"]
+__all__ = ["SpecReviews", "name_of"]
 
 S = TypeVar("S")
 
@@ -59,7 +59,7 @@ class _Asked(NamedTuple, Generic[S]):
         )
 
 
-class Reviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
+class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     """The reviews of one kind. S is its typed spec."""
 
     resource: Resource

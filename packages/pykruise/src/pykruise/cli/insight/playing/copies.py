@@ -13,26 +13,16 @@ from typing import Final
 
 import msgspec
 
-from pykruise.admission.pods.launch_priority import priorities
-from pykruise.admission.pods.steps import StepError
-from pykruise.admission.reviewers import reviewers
+from pykruise.admission.pods.chain import pod_kinds
+from pykruise.admission.pods.readers import live_readers
+from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import admission_settings
 from pykruise.cli.insight.playing.record import Record, acting
 from pykruise.cli.insight.playing.values import Play
-from pykruise.kinds import crds_of, kinds
+from pykruise.kinds import crds_of, find, kinds
 from pykruise.kinds.cloneset.types import CLONE_SETS
-from pykruise.kinds.launchpriority.kind import KIND as LAUNCH_PRIORITY
-from pykruise.kinds.podreadiness.kind import KIND as POD_READINESS
-from pykruise.kinds.podunavailablebudget.kind import KIND as POD_UNAVAILABLE_BUDGET
-from pykruise.kinds.podunavailablebudget.readers import LiveBudgets
-from pykruise.kinds.podunavailablebudget.spending import Budgeting
-from pykruise.kinds.sidecarset.readers import LiveSidecars
-from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.uniteddeployment.workloads import TEMPLATES
-from pykruise.kinds.workloadspread.assignment import Spreading
-from pykruise.kinds.workloadspread.readers import LiveSpreads
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request, Response, WrappedTransport
@@ -53,14 +43,14 @@ from pykruise.kube.resources import (
 from pykruise.manager.manager import Manager
 from pykruise.plans.insight import JobInsight
 from pykruise.plans.kind import Kind
+from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
-from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
 from pykruise.runtime.assemble import Tuning
 from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
 
-__all__ = ["STATUS_EVERY_S", "defined", "has_quiet_status", "made", "manager_of", "populate"]
+__all__ = ["STATUS_EVERY_S", "defined", "has_quiet_status", "kinds_beside", "made", "manager_of", "populate"]
 
 MANAGER_USER: Final = "system:serviceaccount:kruise-system:kruise-manager"
 
@@ -99,7 +89,9 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
             clock=clock,
             rng=random.Random(given.seed),
             storage=_RecordedStorage(record),
-            reviewers=() if given.is_admitted else _reviewers(lambda: cluster.client, clock, given, record),
+            reviewers=()
+            if given.is_admitted
+            else _reviewers(lambda: cluster.client, clock, given, kind, record),
         )
     )
 
@@ -137,42 +129,27 @@ def _has_claims(given: Play) -> bool:
 
 
 def _reviewers(
-    client: Callable[[], Client], clock: Clock, given: Play, record: Record
+    client: Callable[[], Client], clock: Clock, given: Play, kind: Kind, record: Record
 ) -> Sequence[ReviewRule]:
     """What the manager's webhooks do, in process."""
     namespace, rng = given.settings.own_namespace, random.Random(given.seed)
-    budgets = given.settings.of(POD_UNAVAILABLE_BUDGET)
-    spreads = given.has(WORKLOAD_SPREADS)
+    place = ReaderPlace(client=client, namespace=namespace, clock=clock, rng=rng)
+    taking_part = {beside.name for beside in (*kinds_beside(given), kind)}
+    readers = live_readers((part for part in pod_kinds() if part.kind.name in taking_part), place)
     return reviewers(
         admission_settings(given.settings.gates, namespace=namespace),
-        kind_settings=given.settings.of,
-        lookups=live_lookups(
-            client,
-            namespace=namespace,
-            readers={"sidecarset": LiveSidecars(client, namespace=namespace)}
-            if given.has(SIDECAR_SETS)
-            else {},
-        ),
-        spreading=Spreading(LiveSpreads(client, namespace=namespace, clock=clock), clock=clock, rng=rng)
-        if spreads
-        else None,
-        budgeting=Budgeting(
-            LiveBudgets(client, clock=clock),
-            clock=clock,
+        ReviewContext(
+            kind_settings=given.settings.of,
+            lookups=live_lookups(client, namespace=namespace, readers=readers, clock=clock),
+            report=record.keep,
             rng=rng,
-            in_place=budgets.in_place,
-            is_resize_apart=budgets.is_resize_apart,
-        )
-        if _has_budgets(given)
-        else None,
-        on_prevented=record.keep,
-        clock=clock,
-        rng=rng,
+        ),
     )
 
 
-def _has_budgets(given: Play) -> bool:
-    return bool(given.world.budgets) or given.has(POD_UNAVAILABLE_BUDGETS)
+def kinds_beside(given: Play) -> tuple[Kind, ...]:
+    """The kinds that take part in admission of pods, and whose objects stand beside the workload."""
+    return tuple(kind for kind, steps in pod_kinds() if steps.reads is not None and given.has(kind.resource))
 
 
 def _kubelet(given: Play) -> KubeletSettings:
@@ -190,10 +167,11 @@ def _kubelet(given: Play) -> KubeletSettings:
 
 
 def has_quiet_status(given: Play) -> bool:
-    """Whether statuses are not read before the end. Admission reads those of WorkloadSpreads and budgets,
-    a UnitedDeployment those of its workloads; a copy is to
-    do just what its original does."""
-    is_read = given.united is not None or given.has(WORKLOAD_SPREADS) or _has_budgets(given)
+    """Whether statuses are not read before the end. Admission reads those that it writes too, a UnitedDeployment those
+    of its workloads; a copy must do just what its original does."""
+    is_read = given.united is not None or any(
+        kind.control is not None and kind.control.is_status_shared for kind in kinds_beside(given)
+    )
     return given.world.workload is None and not is_read
 
 
@@ -202,17 +180,13 @@ def resources_of(given: Play, kind: Kind) -> tuple[Resource, ...]:
     return (
         kind.resource,
         *((CLONE_SETS, ADVANCED_STATEFUL_SETS) if given.united is not None else ()),
-        *((POD_UNAVAILABLE_BUDGETS,) if _has_budgets(given) else ()),
-        *((SIDECAR_SETS,) if given.has(SIDECAR_SETS) else ()),
-        *((WORKLOAD_SPREADS,) if given.has(WORKLOAD_SPREADS) else ()),
+        *(beside.resource for beside in kinds_beside(given)),
     )
 
 
 async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
     """Make the cluster know the kinds, and what is there before the change."""
-    resources = set(resources_of(given, kind))
-    if given.has(WORKLOAD_SPREADS) or _has_budgets(given):
-        resources |= {CLONE_SETS, ADVANCED_STATEFUL_SETS}  # they look at workloads of these
+    resources = {*resources_of(given, kind), *_read_beside(given)}
     for crd in crds_of(resources, described=False):
         # No client here speaks another version than the one that is stored.
         crd["spec"]["versions"] = [version for version in crd["spec"]["versions"] if version["storage"]]
@@ -227,9 +201,21 @@ async def defined(cluster: Cluster, given: Play, kind: Kind) -> None:
         server.restore(kind.resource, [world.workload])
     server.restore(CONTROLLER_REVISIONS, world.revisions)
     server.restore(PERSISTENT_VOLUME_CLAIMS, world.claims)
-    if world.budgets:
-        server.restore(POD_UNAVAILABLE_BUDGETS, world.budgets)
+    for beside in kinds_beside(given):
+        stored = [document for document in world.beside if document["kind"] == beside.resource.kind]
+        server.restore(beside.resource, stored)
     server.restore(PODS, world.pods)
+
+
+def _read_beside(given: Play) -> set[Resource]:
+    """The kinds that controllers of what stands beside the workload read: those of workloads, for one."""
+    return {
+        views.resource
+        for kind in kinds_beside(given)
+        if kind.control is not None
+        for views in kind.control.reads(given.settings.of(kind))
+        if (read := find(views.resource.kind.lower())) is not None and read.resource == views.resource
+    }
 
 
 async def populate(client: Client, given: Play) -> None:
@@ -262,17 +248,13 @@ def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Ma
 
 
 def _of_pods(given: Play) -> Collection[str]:
-    """Names of the controllers that take part for the sake of what pods ask for."""
-    templates = (get_path(one, "spec", "template", default={}) for one in _workloads(given))
-    return {POD_READINESS.name, *((LAUNCH_PRIORITY.name,) if any(map(_has_order, templates)) else ())}
-
-
-def _has_order(template: Document) -> bool:
-    """Whether its containers start one after the other; a pod of one that is wrong about it is refused."""
-    try:
-        return bool(priorities(template))
-    except StepError:
-        return False
+    """Names of the kinds whose controllers take part for the sake of what pods ask for."""
+    templates = [get_path(one, "spec", "template", default={}) for one in _workloads(given)]
+    return {
+        kind.name
+        for kind, steps in pod_kinds()
+        if steps.serves_template is not None and any(map(steps.serves_template, templates))
+    }
 
 
 _EVENTS: Final = f"/{EVENTS.plural}"

@@ -13,11 +13,11 @@ from contextvars import ContextVar
 
 import msgspec
 
-from pykruise.admission.pods.budget import PreventedDisruption
 from pykruise.cli.insight.playing.values import Action, Sample
 from pykruise.kinds.sidecarset.records import RecordError, read_records
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, SUBSET_LABEL
 from pykruise.kinds.workloadspread.injection import read_matched
+from pykruise.plans.pod_steps import StepReport
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.decoding import PodProjector
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION, SIDECARSET_HASH_ANNOTATION
@@ -73,8 +73,8 @@ class Record:
         self.samples: list[Sample] = []
         self.events: list[tuple[float, str]] = []
         self.restarts = 0
-        self.kept: Counter[tuple[str, str]] = Counter()
-        """Requests that PodUnavailableBudgets refused, by budget and pod."""
+        self.kept: Counter[tuple[str, str, str]] = Counter()
+        """Requests that objects refused for the sake of a pod, by kind, name and pod."""
         self.last = 0.0
         """When a pod changed last, in the loop's time."""
 
@@ -104,12 +104,15 @@ class Record:
         """Something happens besides."""
         self.events.append((self._at(), what))
 
-    def keep(self, prevented: PreventedDisruption) -> None:
-        """A budget refused to let a pod go; recorded once."""
-        about = (prevented.budget, prevented.pod)
+    def keep(self, _component: str, report: StepReport) -> None:
+        """An object refused to let a pod go; recorded once."""
+        prevented = report.prevented
+        if prevented is None:
+            return
+        about = (prevented.kind, prevented.name, prevented.pod)
         self.kept[about] += 1
         if self.kept[about] == 1:
-            self.tell(f"{prevented.pod} is kept by PodUnavailableBudget {prevented.budget}")
+            self.tell(f"{prevented.pod} is kept by {prevented.kind} {prevented.name}")
 
     def revision_of(self, pod: PodView) -> str:
         """The revision that the play is about."""

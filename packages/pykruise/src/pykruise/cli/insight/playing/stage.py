@@ -20,6 +20,7 @@ from pykruise.cli.insight.playing.copies import (
     STATUS_EVERY_S,
     defined,
     has_quiet_status,
+    kinds_beside,
     made,
     manager_of,
     populate,
@@ -33,7 +34,6 @@ from pykruise.cli.insight.unavailability import explain_budget
 from pykruise.cli.insight.unavailability import look_at as look_at_budget
 from pykruise.cli.insight.united.explaining import explain_united
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
-from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document, decode, get_path
@@ -171,7 +171,7 @@ class _Stage:
         )
 
     def _resource_of(self, document: Document) -> Resource:
-        beside = {one.kind: one for one in (SIDECAR_SETS, WORKLOAD_SPREADS, POD_UNAVAILABLE_BUDGETS)}
+        beside = {kind.resource.kind: kind.resource for kind in kinds_beside(self._given)}
         return beside.get(document["kind"], self._kind.resource)
 
     async def _until_quiet(self, client: Client, limit_s: float) -> bool:
@@ -254,7 +254,7 @@ class _Stage:
             lowest_available=min((sample.available for sample in record.samples), default=0),
             duration_s=record.duration_s,
             restarts=record.restarts,
-            kept=_by_budget(record.kept),
+            kept=_by_name(record.kept),
             is_over=is_over,
             is_job=self._job is not None,
         )
@@ -263,8 +263,8 @@ class _Stage:
         """What is said of budgets that pods or drains still wait for."""
         there = {pod.name for pod in self._record.pods.values() if pod.is_active}
         kept: dict[str, dict[str, int]] = {}
-        for (budget, pod), count in self._record.kept.items():
-            if pod in there:
+        for (kind, budget, pod), count in self._record.kept.items():
+            if kind == POD_UNAVAILABLE_BUDGETS.kind and pod in there:
                 kept.setdefault(budget, {})[pod] = count
         found: list[Explanation] = []
         for budget, pods in sorted(kept.items()):
@@ -287,10 +287,10 @@ def _wanted(sight: Sight, plan: Plan, status: Document) -> int:
     return insight.counts(sight.document, status, plan).wanted if isinstance(insight, WorkloadInsight) else 0
 
 
-def _by_budget(kept: Mapping[tuple[str, str], int]) -> dict[str, int]:
+def _by_name(kept: Mapping[tuple[str, str, str], int]) -> dict[str, int]:
     found: Counter[str] = Counter()
-    for (budget, _), count in kept.items():
-        found[budget] += count
+    for (_, name, _), count in kept.items():
+        found[name] += count
     return dict(found)
 
 

@@ -50,8 +50,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     revisions: Sequence[Document] = ()
     pods: Sequence[Document] = ()
     claims: Sequence[Document] = ()
-    budgets: Sequence[Document] = ()
-    """PodUnavailableBudgets, with their controller."""
+    beside: Sequence[Document] = ()
+    """Objects of kinds that take part in admission of pods, with their controllers."""
     nodes: Sequence[NodeSpec] = ()
     """Empty: `Play.nodes` of them are made."""
 
@@ -64,7 +64,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     change: Document | None = None
     """The workload as it is to be: what differs from the one before is changed."""
     beside: Sequence[Document] = ()
-    """SidecarSets and WorkloadSpreads that are there before the workload."""
+    """Objects of kinds that take part in admission of pods; they are created before the workload."""
     beside_changes: Sequence[Document] = ()
     """Of these, as they are to be; they are changed before the workload. With a SidecarSet among them, revisions are
     those of its sidecars, and not of the workload."""
@@ -112,7 +112,10 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
 
     def has(self, resource: Resource) -> bool:
         """Whether objects of a kind stand beside the workload."""
-        return any(one["kind"] == resource.kind for one in (*self.beside, *self.beside_changes))
+        return any(
+            document["kind"] == resource.kind
+            for document in (*self.world.beside, *self.beside, *self.beside_changes)
+        )
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +167,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     """Until the last change of a pod."""
     restarts: int = 0
     kept: Mapping[str, int] = {}
-    """Requests that PodUnavailableBudgets refused, by the name of the budget."""
+    """Requests that budgets refused, by the name of the budget."""
     is_over: bool = True
     """False: `limit_s` was reached while things still happened."""
     status: Document = {}

@@ -20,12 +20,12 @@ from pykruise.cli.insight.explaining import (
     next_of,
     not_taken_up,
     ranked,
-    roll_back,
     verdict_of,
     wait_of,
 )
 from pykruise.cli.insight.sidecars.differences import forcing_fields, revision_of
 from pykruise.cli.insight.sidecars.look import SidecarSight
+from pykruise.cli.insight.way_back import way_back
 from pykruise.cli.insight.webhooks import fresh_warnings, unreviewed
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
 from pykruise.kinds.sidecarset.contents import sidecars_in_pod
@@ -223,7 +223,14 @@ def _remedy(cause: Cause, sight: SidecarSight) -> str:
     }
     if cause.code not in helps:
         return cause.remedy
-    back = roll_back(SIDECAR_SETS, sight.view.name) if len(sight.revisions) > 1 else ""
+    of_pods = (revision_of(pod, sight.revisions) for pod in sight.managed if pod.pod.is_ready)
+    back = way_back(
+        SIDECAR_SETS,
+        sight.view.name,
+        revisions=sight.revisions,
+        serving={revision.name for revision in of_pods if revision is not None},
+        current=max(sight.revisions, key=lambda revision: revision.number).name if sight.revisions else "",
+    )
     return "; or ".join(one for one in (helps[cause.code], back) if one)
 
 

@@ -18,12 +18,12 @@ from pykruise.cli.insight.explaining import (
     explain,
     next_of,
     ranked,
-    roll_back,
     verdict_of,
     wait_of,
     with_way_back,
 )
 from pykruise.cli.insight.look import Sight, look, lost_nodes
+from pykruise.cli.insight.way_back import way_back
 from pykruise.kinds import named
 from pykruise.kinds.uniteddeployment.kind import KIND
 from pykruise.kinds.uniteddeployment.schedulability import is_passed_over
@@ -61,8 +61,7 @@ async def explain_united(client: Client, key: Key, now: Instant, settings: Setti
     sight = await look(client, KIND, key, now=now, settings=settings)
     plan = sight.plan()
     own = explain(sight, plan)
-    revisions = sight.snapshot.revisions.own
-    back = roll_back(KIND.resource, key.name, key.namespace) if len(revisions) > 1 else ""
+    back = _way_back(sight.snapshot, key)
     below: list[Wait] = []
     moving = False
     for workload in _of_subsets(sight.snapshot):
@@ -82,6 +81,17 @@ async def explain_united(client: Client, key: Key, now: Instant, settings: Setti
         waits=waits,
         next=tuple(next_of(plan, waits)),
     )
+
+
+def _way_back(snapshot: Snapshot, key: Key) -> str:
+    """The remedy that rolls the UnitedDeployment back. A workload of the newest revision does not say of which revision
+    its older pods are: where all workloads are of the newest, it is the revision before."""
+    older = sorted(snapshot.revisions.own, key=lambda revision: revision.number)
+    if len(older) < 2:
+        return ""
+    current, serving = older[-1].name, {one.revision for one in snapshot.workloads if one.ready}
+    serving = (serving - {current}) or {older[-2].name}
+    return way_back(KIND.resource, key.name, key.namespace, revisions=older, serving=serving, current=current)
 
 
 def _of_subsets(snapshot: Snapshot) -> Iterator[SubsetWorkload]:

@@ -1,0 +1,1 @@
+"""Enhanced liveness: liveness probes of pods are kept in an annotation."""

@@ -1,0 +1,12 @@
+"""Enhanced liveness, as the rest of the program knows it: a part of pod admission behind a gate, without a controller.
+
+KIND ──▶ pod admission (plans/kind.py)
+"""
+
+from pykruise.kinds.enhancedliveness.pod_steps import STEPS
+from pykruise.kube.resources import PODS
+from pykruise.plans.kind import Kind
+
+__all__ = ["KIND"]
+
+KIND = Kind(resource=PODS, gates=("EnhancedLivenessProbe",), pods=STEPS)

@@ -1,0 +1,128 @@
+"""Container launch priority: containers of a pod start one after the other, each behind a barrier.
+
+pod ──▶ priorities() ──▶ with_barriers() ──▶ every container waits for a key of the ConfigMap `<pod>-barrier`
+
+The kubelet cannot start a container before the key its environment refers to is there; a controller
+(kinds/launchpriority) adds the keys from the highest priority to the lowest. Pure, but for the name it has to
+draw for a pod that has none yet.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document, annotations_of
+from pykruise.kube.values.cel import Interests
+from pykruise.kube.values.go_text import excerpt
+from pykruise.kube.values.hashing import rand_suffix
+from pykruise.plans.pod_steps import PodSteps, StepContext, StepError
+from pykruise.pods.lifecycle.launch_order import BARRIER_VARIABLE, barrier_key, barrier_name
+
+__all__ = ["ASKS_FOR_ORDER", "STEPS", "LaunchPriority", "priorities", "with_barriers"]
+
+ORDER_ANNOTATION: Final = "apps.kruise.io/container-launch-priority"
+ORDERED: Final = "Ordered"
+PRIORITY_VARIABLE: Final = "KRUISE_CONTAINER_PRIORITY"
+
+LONGEST_GENERATED: Final = 58
+"""Characters of `generateName` that go into a name, so that five more fit."""
+
+ASKS_FOR_ORDER: Final = (
+    f'(has(object.metadata.annotations) && "{ORDER_ANNOTATION}" in object.metadata.annotations) || '
+    "object.spec.containers.exists(c, has(c.env) && "
+    f'c.env.exists(e, e.name == "{PRIORITY_VARIABLE}"))'
+)
+"""CEL: the pod mentions launch priorities."""
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_LARGEST = 2**63
+
+
+def priorities(pod: Mapping[str, Any]) -> list[int]:
+    """The priority of each container; none for a pod whose containers may all start at once.
+
+    Raises StepError for a priority that is no integer.
+    """
+    containers: Sequence[Mapping[str, Any]] = (pod.get("spec") or {}).get("containers") or []
+    if len(containers) == 1:
+        return []
+    if annotations_of(pod).get(ORDER_ANNOTATION) == ORDERED:
+        return [-number for number in range(len(containers))]
+    found = [_priority(container, number) for number, container in enumerate(containers)]
+    return found if len(set(found)) > 1 else []
+
+
+def _priority(container: Mapping[str, Any], number: int) -> int:
+    """The last value counts, as it does in the container."""
+    values = [env.get("value") for env in container.get("env") or () if env.get("name") == PRIORITY_VARIABLE]
+    if not values:
+        return 0
+    text = values[-1] or ""
+    if not _INTEGER.fullmatch(text) or not -_LARGEST <= int(text) < _LARGEST:
+        raise StepError(
+            f"spec.containers[{number}].env: {PRIORITY_VARIABLE} is {excerpt(text)!r}; it must be a whole number"
+        )
+    return int(text)
+
+
+def with_barriers(pod: Document, order: Sequence[int], *, name: str) -> Document:
+    """The pod, called `name`, with a barrier as the last variable of each container that has none yet."""
+    spec = pod["spec"]
+    containers = [
+        container if _has_barrier(container) else _behind(container, _barrier(name, priority))
+        for container, priority in zip(spec["containers"], order, strict=True)
+    ]
+    metadata = {**(pod.get("metadata") or {}), "name": name}
+    return {**pod, "metadata": metadata, "spec": {**spec, "containers": containers}}
+
+
+def _has_barrier(container: Mapping[str, Any]) -> bool:
+    return any(env.get("name") == BARRIER_VARIABLE for env in container.get("env") or ())
+
+
+def _behind(container: Document, barrier: Document) -> Document:
+    return {**container, "env": [*(container.get("env") or ()), barrier]}
+
+
+def _barrier(name: str, priority: int) -> Document:
+    key = {"name": barrier_name(name), "key": barrier_key(priority)}
+    return {"name": BARRIER_VARIABLE, "valueFrom": {"configMapKeyRef": key}}
+
+
+class LaunchPriority:
+    """The step of `/mutate-pod`. It runs after injection, so that injected containers take part in the order."""
+
+    def __init__(self, context: StepContext) -> None:
+        self._rng = context.rng
+
+    def wanted(self, interests: Interests) -> str:
+        """Pods that ask for an order."""
+        return ASKS_FOR_ORDER
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        order = priorities(pod)
+        if not order:
+            return None
+        return with_barriers(pod, order, name=self._name(pod.get("metadata") or {}))
+
+    def _name(self, metadata: Mapping[str, Any]) -> str:
+        """The pod's name; one that is still to be generated is drawn here, for the ConfigMap is named after it."""
+        name: str = metadata.get("name") or ""
+        prefix: str | None = metadata.get("generateName")
+        if name or not prefix:
+            return name
+        return prefix[:LONGEST_GENERATED] + rand_suffix(self._rng)
+
+
+def _has_order(template: Document) -> bool:
+    """Whether its containers start one after the other; a pod whose priorities cannot be read is refused."""
+    try:
+        return bool(priorities(template))
+    except StepError:
+        return False
+
+
+STEPS: Final = PodSteps(
+    name="container-launch-priority", order=40, mutate=LaunchPriority, serves_template=_has_order
+)

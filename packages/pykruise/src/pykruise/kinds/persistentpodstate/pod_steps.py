@@ -1,0 +1,72 @@
+"""PersistentPodState: the step that has a new pod come back to where the pod of its name was.
+
+pod ──▶ its controller ──▶ the PersistentPodState that remembers its pods ──▶ inject() ──▶ the pod, or as it is
+
+A dry run is changed like every creation: nothing outside the pod is touched.
+"""
+
+from typing import Final
+
+from pykruise.kinds.persistentpodstate.injection import inject
+from pykruise.kinds.persistentpodstate.readers import RIGHTS, CachedStates, LiveStates, StateReader
+from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
+from pykruise.kinds.persistentpodstate.view import STATE_VIEWS, chosen
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document, get_path
+from pykruise.kube.errors import KubeError
+from pykruise.kube.values.cel import Interests, both, meant_by
+from pykruise.kube.values.group_kinds import group_kind
+from pykruise.kube.values.owners import controller_of
+from pykruise.plans.pod_steps import PodReaders, PodSelection, PodSteps, StepContext, StepError
+from pykruise.pods.workload.allowed_workloads import WhiteListError
+
+__all__ = ["STEPS", "StateInjection"]
+
+_HAS_NAME: Final = (
+    "has(object.metadata.name) && has(object.metadata.ownerReferences) && "
+    "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"
+)
+"""CEL: the pod has a controller, which chose its name."""
+
+
+class StateInjection:
+    """The step of `/mutate-pod`."""
+
+    def __init__(self, context: StepContext) -> None:
+        self._reader: StateReader | None = context.reader
+
+    def wanted(self, interests: Interests) -> str:
+        """Those with a controller and a name where there are PersistentPodStates."""
+        return both(meant_by(interests, PERSISTENT_POD_STATES.kind), _HAS_NAME)
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        owner = controller_of(pod)
+        if self._reader is None or owner is None or not get_path(pod, "metadata", "name"):
+            return None
+        kind = group_kind(owner.api_version, owner.kind)
+        try:
+            if not await self._reader.is_supported(kind):
+                return None
+        except (WhiteListError, KubeError) as error:
+            raise StepError(f"the white list of workloads cannot be read: {error}") from error
+        try:
+            states = await self._reader.states(request.namespace)
+        except KubeError:
+            return None  # as OpenKruise does: rather anywhere than not at all
+        state = chosen([one for one in states if one.target == (kind, owner.name)])
+        return inject(pod, state) if state is not None else None
+
+
+STEPS: Final = PodSteps(
+    name="persistentpodstate",
+    order=60,
+    mutate=StateInjection,
+    reads=PodReaders(
+        live=lambda place: LiveStates(place.client, namespace=place.namespace, clock=place.clock),
+        cached=lambda place: CachedStates(
+            place.client(), namespace=place.namespace, clock=place.clock, rng=place.rng
+        ),
+    ),
+    selects=PodSelection(views=STATE_VIEWS, announces=()),
+    rights=RIGHTS,
+)

@@ -1,0 +1,72 @@
+"""PodProbeMarker: the step that tells virtual nodes what to check in a new pod.
+
+pod ──▶ the PodProbeMarkers of its namespace ──▶ inject() ──▶ the pod, or as it is
+
+Every pod gets the annotations, for its node is not known yet; nodes with an agent pass them over.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from pykruise.kinds.podprobemarker.injection import inject
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError
+from pykruise.kube.rbac import READ, on
+from pykruise.kube.values.cel import Interests, Meant, meant_by
+from pykruise.plans.pod_steps import PodReaders, PodSelection, PodSteps, StepContext, StepError
+from pykruise.plans.views import MARKER_VIEWS
+from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
+from pykruise.runtime.object_reader import CachedObjects, LiveObjects
+
+__all__ = ["STEPS", "MarkerReader", "ProbeInjection"]
+
+
+class MarkerReader(Protocol):
+    """What is asked of a cluster."""
+
+    async def in_namespace(self, namespace: str) -> Sequence[MarkerView]:
+        """The markers of a namespace. Raises KubeError."""
+        ...
+
+
+class ProbeInjection:
+    """The step of `/mutate-pod`. Without a reader no pod gets anything."""
+
+    def __init__(self, context: StepContext) -> None:
+        self._reader: MarkerReader | None = context.reader
+
+    def wanted(self, interests: Interests) -> str:
+        """Those that a PodProbeMarker selects."""
+        return meant_by(interests, POD_PROBE_MARKERS.kind)
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        if self._reader is None:
+            return None
+        namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace
+        try:
+            return inject(pod, await self._reader.in_namespace(namespace))
+        except KubeError as error:
+            raise StepError(f"the PodProbeMarkers of the pod cannot be read: {error}") from error
+
+
+def _selected(markers: Iterable[MarkerView]) -> list[Meant]:
+    return [
+        Meant(selector=marker.selector, namespaces=(marker.namespace,))
+        for marker in markers
+        if marker.selector is not None
+    ]
+
+
+STEPS: Final = PodSteps(
+    name="podprobemarker",
+    order=80,
+    gates=("EnablePodProbeMarkerOnServerless", "PodProbeMarkerGate"),
+    mutate=ProbeInjection,
+    reads=PodReaders(
+        live=lambda place: LiveObjects(place.client, MARKER_VIEWS),
+        cached=lambda place: CachedObjects(place.client(), MARKER_VIEWS, clock=place.clock, rng=place.rng),
+    ),
+    selects=PodSelection(views=MARKER_VIEWS, pods=_selected),
+    rights=(on(POD_PROBE_MARKERS, *READ, why="PodProbeMarker: to tell virtual nodes what to check"),),
+)

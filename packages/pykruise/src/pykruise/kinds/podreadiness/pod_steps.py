@@ -1,0 +1,62 @@
+"""The readiness gate KruisePodReady, given to pods whose readiness this project may want to hold back.
+
+Pure. Rule: OpenKruise gives it to pods of its own workloads, or with a feature gate to every pod.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document
+from pykruise.kube.values.cel import ALWAYS, Interests, both
+from pykruise.plans.pod_steps import PodSteps, StepContext
+from pykruise.pods.settings import OnGate
+from pykruise.pods.view.keys import KRUISE_POD_READY
+from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
+
+__all__ = ["STEPS", "ReadinessGate", "Settings", "with_readiness_gate"]
+
+_LACKS_IT: Final = (
+    "!(has(object.spec.readinessGates) && object.spec.readinessGates.exists(g, "
+    f'g.conditionType == "{KRUISE_POD_READY}"))'
+)
+"""CEL: it does not come with the gate already, as pods do whose workload updates them in place."""
+
+
+def with_readiness_gate(pod: Document) -> Document | None:
+    """The pod with the gate at the end of its gates, or None when it has it."""
+    spec = pod.get("spec") or {}
+    gates = spec.get("readinessGates") or []
+    if any(gate.get("conditionType") == KRUISE_POD_READY for gate in gates):
+        return None
+    return {**pod, "spec": {**spec, "readinessGates": [*gates, {"conditionType": KRUISE_POD_READY}]}}
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Feature gates that change which pods get the readiness gate."""
+
+    for_all: Annotated[bool, OnGate("KruisePodReadinessGate")] = False
+    """All pods get it."""
+
+
+class ReadinessGate:
+    """The step of `/mutate-pod`."""
+
+    def __init__(self, context: StepContext) -> None:
+        settings: Settings = context.settings
+        self._for_all = settings.for_all
+
+    def wanted(self, interests: Interests) -> str:
+        """Pods of OpenKruise's workloads, or all, that do not come with it."""
+        return both(ALWAYS if self._for_all else OF_KRUISE_WORKLOAD, _LACKS_IT)
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        if not self._for_all and not is_of_kruise_workload(pod):
+            return None
+        return with_readiness_gate(pod)
+
+
+STEPS: Final = PodSteps(
+    name="readiness-gate", order=10, mutate=ReadinessGate, serves_template=lambda template: True
+)

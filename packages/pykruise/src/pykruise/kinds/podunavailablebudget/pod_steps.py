@@ -1,0 +1,334 @@
+"""PodUnavailableBudget: the step that ties a new pod to its budget, and the one that spends of it.
+
+new pod ──▶ the budget that means it ──▶ both annotations
+UPDATE, resize, DELETE, eviction of a tied pod ──▶ kinds/podunavailablebudget BudgetSpender ──▶ allowed, or refused
+
+A refused eviction is answered with 429, so that who drains a node tries again; all else with 403.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import orjson
+
+from pykruise.kinds.podunavailablebudget.matching import budget_of
+from pykruise.kinds.podunavailablebudget.operations import operation_of_update
+from pykruise.kinds.podunavailablebudget.readers import BudgetReader, CachedBudgets, LiveBudgets
+from pykruise.kinds.podunavailablebudget.snapshot import Settings
+from pykruise.kinds.podunavailablebudget.spending import Budgeting, ConflictsError
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.cache.batched_updates import UnsettledError
+from pykruise.kube.documents import Document, annotations_of, labels_of
+from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.ids import Key
+from pykruise.kube.rbac import READ, on
+from pykruise.kube.resources import PODS
+from pykruise.kube.values.cel import ALWAYS, Interests, Meant, any_of, both, meant_by
+from pykruise.kube.values.group_kinds import GroupKind, group_kind
+from pykruise.kube.values.owners import controller_of
+from pykruise.kube.values.selectors import EVERYTHING
+from pykruise.plans.pod_steps import (
+    PodReaders,
+    PodSelection,
+    PodSteps,
+    PreventedDisruption,
+    PreventionMetric,
+    StepContext,
+    StepError,
+    StepEvent,
+    StepReport,
+    is_dry,
+)
+from pykruise.plans.targets import DEPLOYMENT, REPLICA_SET, TARGET_RESOURCES, OwnerMissingError
+from pykruise.plans.views import BUDGET_VIEWS
+from pykruise.pods.view.decoding import project_pod
+from pykruise.pods.view.keys import LEGACY_RELATED_PUB_ANNOTATION, RELATED_PUB_ANNOTATION
+from pykruise.pods.workload.budgets import (
+    POD_UNAVAILABLE_BUDGETS,
+    UNAVAILABLE_LABEL,
+    BudgetView,
+    Operation,
+    RefusalCode,
+    is_exempt,
+    related_annotations,
+    related_budget,
+)
+
+__all__ = ["STEPS", "BudgetGuard", "BudgetTie", "Guarding", "guarding", "prevention_report"]
+
+_log = logging.getLogger(__name__)
+
+COMPONENT: Final = "pub-controller"
+"""The component that writes events about protected pods, as in OpenKruise."""
+
+
+ANSWER_S: Final = 8.0
+"""After this time there is an answer: API servers that wait for none (10 s) refuse with 500, at which drains end."""
+
+
+def _is_tied(variable: str) -> str:
+    """CEL: the pod names a budget."""
+    annotations = f"{variable}.metadata.annotations"
+    names = (RELATED_PUB_ANNOTATION, LEGACY_RELATED_PUB_ANNOTATION)
+    is_named = " || ".join(f'"{name}" in {annotations}' for name in names)
+    return f"has({annotations}) && ({is_named})"
+
+
+_IS_DELETED: Final = f'request.operation == "DELETE" && oldObject != null && {_is_tied("oldObject")}'
+_IS_EVICTED: Final = 'request.operation == "CREATE"'
+"""CEL: an eviction, whose pod the API server does not show."""
+
+_IS_CHANGED: Final = (
+    f'request.operation == "UPDATE" && {_is_tied("object")} && (object.spec != oldObject.spec || '
+    f'(has(object.metadata.labels) && object.metadata.labels.exists(l, l.startsWith("{UNAVAILABLE_LABEL}"))))'
+)
+"""CEL: what an update or resize changes may take the pod out of service."""
+
+
+class Guarding(NamedTuple):
+    """The context and the budgets that both steps work with."""
+
+    context: StepContext
+    budgeting: Budgeting | None
+    """None: budgets cannot be read."""
+
+
+def guarding(context: StepContext) -> Guarding:
+    """One spender for the budgets of this process."""
+    if context.reader is None:
+        return Guarding(context, None)
+    settings: Settings = context.settings
+    budgeting = Budgeting(
+        context.reader,
+        clock=context.clock,
+        rng=context.rng,
+        in_place=settings.in_place,
+        is_resize_apart=settings.is_resize_apart,
+    )
+    return Guarding(context, budgeting)
+
+
+class BudgetTie:
+    """The step of `/mutate-pod`. A budget that cannot be looked up does not hold up the pod: the controller ties it."""
+
+    def __init__(self, guarding: "Guarding") -> None:
+        budgeting = guarding.budgeting
+        self._reader: BudgetReader | None = budgeting.reader if budgeting is not None else None
+
+    def wanted(self, interests: Interests) -> str:
+        """Those that a budget means."""
+        return meant_by(interests, POD_UNAVAILABLE_BUDGETS.kind)
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        if self._reader is None:
+            return None
+        namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace
+        try:
+            budgets = await self._reader.in_namespace(namespace)
+            if not budgets:
+                return None
+            owners = await self._owners(pod, namespace, budgets, self._reader)
+        except KubeError as error:
+            _log.warning("the PodUnavailableBudget of a pod of %s cannot be looked up: %s", namespace, error)
+            return None
+        found = budget_of(labels_of(pod), budgets, owners=owners)
+        if found is None:
+            return None
+        metadata = pod.get("metadata") or {}
+        annotations = {**annotations_of(pod), **related_annotations(found.name)}
+        return {**pod, "metadata": {**metadata, "annotations": annotations}}
+
+    async def _owners(
+        self, pod: Document, namespace: str, budgets: Sequence[BudgetView], reader: BudgetReader
+    ) -> list[tuple[GroupKind, str]]:
+        """Its controller, and the Deployment above that where a budget is about one."""
+        owner = controller_of(pod)
+        kind = group_kind(owner.api_version, owner.kind) if owner is not None else None
+        if owner is None or kind is None:
+            return []
+        found = [(kind, owner.name)]
+        if kind == REPLICA_SET and any(one.target and one.target[0] == DEPLOYMENT for one in budgets):
+            try:
+                above = await reader.above(owner, namespace)
+            except (KubeError, OwnerMissingError) as error:
+                _log.info("the Deployment of ReplicaSet %s/%s is not known: %s", namespace, owner.name, error)
+                return found
+            if above is not None and group_kind(above.api_version, above.kind) == DEPLOYMENT:
+                found.append((DEPLOYMENT, above.name))
+        return found
+
+
+class BudgetGuard:
+    """The step of `/validate-pod`. It reports each pod that a budget protected."""
+
+    def __init__(self, guarding: "Guarding") -> None:
+        settings: Settings = guarding.context.settings
+        self._budgeting = guarding.budgeting
+        self._guards_deletion = settings.guards_deletion
+        self._guards_updates = settings.guards_updates
+        self._report = guarding.context.report
+
+    def wanted(self, interests: Interests) -> str:
+        """Tied pods that are deleted or changed, and all that are evicted where there are budgets."""
+        evicted = both(_places(interests), _IS_EVICTED)
+        deletions = [_IS_DELETED, evicted] if self._guards_deletion else []
+        return any_of([*deletions, *([_IS_CHANGED] if self._guards_updates else [])])
+
+    async def judge(self, request: AdmissionRequest) -> Status | None:
+        if self._budgeting is None:
+            return None
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                found = await self._disrupted(request, self._budgeting.reader)
+                if found is None:
+                    return None
+                return await self._refusal(request, *found, self._budgeting)
+        except (KubeError, UnsettledError, TimeoutError) as error:
+            text = str(error) or f"the PodUnavailableBudget could not be asked within {ANSWER_S:g} s"
+            # Who drains a node gives up at any answer but 429.
+            raise StepError(text, code=429 if request.subresource == "eviction" else 500) from error
+
+    async def _disrupted(
+        self, request: AdmissionRequest, reader: BudgetReader
+    ) -> tuple[Document, Operation] | None:
+        """The pod that is taken out of service, and how; None: it is not, or no budget is asked about it."""
+        match request.operation, request.subresource:
+            case "UPDATE", "" | "resize" if self._guards_updates:
+                old, new = request.old_object, request.object
+                if old is None or new is None or not related_budget(annotations_of(new)):
+                    return None
+                operation = operation_of_update(old, new)
+                return (old, operation) if operation is not None else None
+            case "DELETE", "" if self._guards_deletion:
+                return (request.old_object, Operation.DELETE) if request.old_object is not None else None
+            case "CREATE", "eviction" if self._guards_deletion:
+                if not await reader.in_namespace(request.namespace):
+                    return None
+                pod = await reader.pod(request.namespace, request.name)
+                # The API server says itself that a pod is gone.
+                return (pod, Operation.EVICT) if pod is not None else None
+        return None
+
+    async def _refusal(
+        self, request: AdmissionRequest, pod: Document, operation: Operation, budgeting: Budgeting
+    ) -> Status | None:
+        annotations = annotations_of(pod)
+        named = related_budget(annotations)
+        if not named or is_exempt(annotations):
+            return None
+        key = Key(request.namespace, named)
+        # Nothing is free because a cache has not heard of its budget yet.
+        budget = await budgeting.reader.newest(key) or await budgeting.reader.fresh(key)
+        if budget is None:
+            return None
+        view = project_pod(orjson.dumps(pod))
+        try:
+            answer = await budgeting.spender.ask(budget, view, operation, dry_run=is_dry(request))
+        except ConflictsError as error:
+            return _status(operation, str(error))
+        if not answer.refusal:
+            return None
+        if answer.code == RefusalCode.INVALID:
+            raise StepError(answer.refusal)
+        self._report(prevention_report(pod, budget, username=request.username))
+        return _status(operation, _words(budget, answer.code))
+
+
+def prevention_report(pod: Document, budget: BudgetView, *, username: str) -> StepReport:
+    """A pod that a budget protected from the disruption that this user asked for: the event on it, and the count."""
+    metadata = pod["metadata"]
+    namespace, name, uid = budget.namespace, metadata["name"], metadata["uid"]
+    event = StepEvent(
+        resource=PODS,
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        reason="PubPreventPodDeletion",
+        message="openkruise pub prevents pod deletion",
+    )
+    prevented = PreventedDisruption(
+        namespace=namespace,
+        pod=name,
+        kind=POD_UNAVAILABLE_BUDGETS.kind,
+        name=budget.name,
+        uid=uid,
+        owner=controller_of(pod),
+        username=username,
+    )
+    return StepReport(events=(event,), prevented=prevented)
+
+
+def _places(interests: Interests) -> str:
+    """CEL: there are budgets in the namespace, whatever they select; an eviction has no labels."""
+    kind = POD_UNAVAILABLE_BUDGETS.kind
+    if kind not in interests:
+        return ALWAYS
+    places = [Meant(selector=EVERYTHING, namespaces=one.namespaces) for one in interests[kind]]
+    return meant_by({kind: places}, kind)
+
+
+def _words(budget: BudgetView, code: RefusalCode | None) -> str:
+    """OpenKruise's words."""
+    start = f'podunavailablebudget.policy.kruise.io "{budget.name}" is forbidden: '
+    if code == RefusalCode.UNCONFIRMED:
+        return (
+            start
+            + "DisruptedPods and UnavailablePods map too big - too many unavailable not confirmed by PUB "
+            "controller"
+        )
+    return start + "pub unavailable allowed is negative"
+
+
+def _status(operation: Operation, message: str) -> Status:
+    if operation == Operation.EVICT:
+        return Status(status="Failure", message=message, reason="TooManyRequests", code=429)
+    return Status(status="Failure", message=message, reason="Forbidden", code=403)
+
+
+def _covered(budgets: Iterable[BudgetView]) -> list[Meant]:
+    """The labels of a workload's pods are not known."""
+    return [
+        Meant(
+            selector=budget.selector if budget.target is None else EVERYTHING, namespaces=(budget.namespace,)
+        )
+        for budget in budgets
+    ]
+
+
+STEPS: Final = PodSteps(
+    name="podunavailablebudget",
+    order=50,
+    shares=guarding,
+    mutate=BudgetTie,
+    judge=BudgetGuard,
+    reads=PodReaders(
+        live=lambda place: LiveBudgets(place.client, clock=place.clock),
+        cached=lambda place: CachedBudgets(place.client(), clock=place.clock, rng=place.rng),
+    ),
+    selects=PodSelection(
+        views=BUDGET_VIEWS, pods=_covered, announces=("selector", "targetRef"), opens="validating"
+    ),
+    rights=(
+        on(POD_UNAVAILABLE_BUDGETS, *READ, why="PodUnavailableBudget: to see them"),
+        on(
+            POD_UNAVAILABLE_BUDGETS,
+            "patch",
+            subresource="status",
+            why="PodUnavailableBudget: to spend of them",
+        ),
+        on(PODS, "get", why="PodUnavailableBudget: which pod is evicted"),
+        *(
+            on(TARGET_RESOURCES[kind], "get", why="PodUnavailableBudget: the Deployment of a pod")
+            for kind in (REPLICA_SET, DEPLOYMENT)
+        ),
+    ),
+    component=COMPONENT,
+    prevention=PreventionMetric(
+        metric="pod_unavailable_budget",
+        description="Deletions, evictions and updates of pods that a PodUnavailableBudget refused.",
+        log_field="Budget",
+    ),
+    carries="validating",
+)

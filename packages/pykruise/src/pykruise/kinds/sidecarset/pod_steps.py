@@ -1,0 +1,166 @@
+"""SidecarSet injection: the step that puts sidecars into new pods.
+
+pod ──▶ SidecarSets that select it (reader) ──▶ Surroundings ──▶ kinds/sidecarset inject() ──▶ the pod with them
+
+The decision is pure and elsewhere; here is what it has to know. A pod that cannot get its sidecars is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.facts import SidecarReader
+from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.matching import candidates
+from pykruise.kinds.sidecarset.origins import origin_of
+from pykruise.kinds.sidecarset.readers import RIGHTS, CachedSidecars, LiveSidecars
+from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings
+from pykruise.kinds.sidecarset.types import SIDECAR_SETS
+from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.documents import Document, labels_of
+from pykruise.kube.errors import KubeError
+from pykruise.kube.resources import Resource
+from pykruise.kube.values.cel import Interests, meant_by
+from pykruise.kube.values.owners import controller_of
+from pykruise.plans.pod_steps import (
+    PodOrigins,
+    PodReaders,
+    PodSelection,
+    PodSteps,
+    StepContext,
+    StepError,
+    StepEvent,
+    StepReport,
+)
+from pykruise.pods.workload.revisions import RevisionView
+
+__all__ = ["COMPONENT", "STEPS", "SidecarInjection", "refusal_report"]
+
+COMPONENT: Final = "sidecarset-controller"
+"""The component that writes events of the controller and of admission."""
+
+
+class SidecarInjection:
+    """The step of `/mutate-pod`; without a reader it does nothing. It reports pods that it refuses."""
+
+    def __init__(self, context: StepContext) -> None:
+        settings: Settings = context.settings
+        self._reader: SidecarReader | None = context.reader
+        self._clock = context.clock
+        self._rng = context.rng
+        self._sort_by_name = settings.sort_by_name
+        self._report = context.report
+
+    def wanted(self, interests: Interests) -> str:
+        """Pods that SidecarSets select, paused ones too: they may go on at any moment."""
+        return meant_by(interests, SIDECAR_SETS.kind)
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        reader = self._reader
+        if reader is None:
+            return None
+        try:
+            sets = candidates(await reader.sidecar_sets(), labels=labels_of(pod))
+            if not sets:
+                return None
+            around = await self._surroundings(pod, request, sets, reader)
+        except KubeError as error:
+            raise StepError(f"sidecars cannot be looked up: {error}") from error
+        try:
+            return inject(pod, around)
+        except InjectionError as error:
+            if not request.dry_run:
+                blamed = next((item for item in around.sets if item.name == error.sidecarset), None)
+                self._report(refusal_report(pod, namespace=around.namespace, error=error, sidecarset=blamed))
+            raise StepError(str(error)) from error
+
+    async def _surroundings(
+        self,
+        pod: Document,
+        request: AdmissionRequest,
+        sets: Sequence[SidecarSetView],
+        reader: SidecarReader,
+    ) -> Surroundings:
+        namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace or "default"
+        labels: Mapping[str, str] | None = None
+        if any(one.namespace_selector is not None for one in sets):
+            labels = await _namespace_labels(reader, namespace)
+        revisions: dict[str, Sequence[RevisionView]] = {}
+        for one in sets:
+            assert one.spec is not None
+            strategy = one.spec.injection_strategy
+            if strategy is not None and strategy.revision is not None:
+                revisions[one.name] = await reader.revisions(one.name)
+        return Surroundings(
+            sets=sets,
+            namespace=namespace,
+            namespace_labels=labels,
+            revisions=revisions,
+            now=self._clock(),
+            seed=self._rng.getrandbits(64),
+            sort_by_name=self._sort_by_name,
+        )
+
+
+async def _namespace_labels(reader: SidecarReader, name: str) -> Mapping[str, str] | None:
+    """A namespace that cannot be read is one that no selector selects: the pod is not held up."""
+    try:
+        return await reader.namespace_labels(name)
+    except KubeError:
+        return None
+
+
+def refusal_report(
+    pod: Mapping[str, Any], *, namespace: str, error: InjectionError, sidecarset: SidecarSetView | None
+) -> StepReport:
+    """Events about a refused pod: on the SidecarSet to blame (None: the pod itself), and on the pod's controller.
+    The pod does not exist, so `kubectl describe` of its controller must say why."""
+    metadata = pod.get("metadata") or {}
+    events: list[StepEvent] = []
+    if sidecarset is not None:
+        pod_name = metadata.get("name") or metadata.get("generateName") or ""
+        message = f"a pod of {namespace} is refused ({pod_name}): {error}"
+        events.append(_refusal(SIDECAR_SETS, "", sidecarset.name, sidecarset.uid, message))
+    owner = controller_of(pod)
+    if owner is not None:
+        group, _, version = owner.api_version.rpartition("/")
+        # The plural is not known here and not needed: an event names kind and version.
+        resource = Resource(group, version, owner.kind.lower(), owner.kind)
+        events.append(
+            _refusal(resource, namespace, owner.name, owner.uid, f"pods cannot be created: {error}")
+        )
+    return StepReport(events=tuple(events))
+
+
+def _refusal(resource: Resource, namespace: str, name: str, uid: str, message: str) -> StepEvent:
+    return StepEvent(
+        resource=resource, namespace=namespace, name=name, uid=uid, reason="FailedInjection", message=message
+    )
+
+
+STEPS: Final = PodSteps(
+    name="sidecarset",
+    order=30,
+    mutate=SidecarInjection,
+    reads=PodReaders(
+        live=lambda place: LiveSidecars(place.client, namespace=place.namespace),
+        cached=lambda place: CachedSidecars(
+            place.client(),
+            namespace=place.namespace,
+            revision_namespace=place.revision_namespace,
+            clock=place.clock,
+            rng=place.rng,
+        ),
+    ),
+    selects=PodSelection(
+        views=SIDECAR_SET_VIEWS,
+        pods=lambda views: [view.meant for view in views],
+        decides=lambda view: view.meant,
+        announces=("selector", "namespaceSelector"),
+    ),
+    rights=RIGHTS,
+    component=COMPONENT,
+    origins=PodOrigins(of_field=origin_of),
+    carries="mutating",
+)

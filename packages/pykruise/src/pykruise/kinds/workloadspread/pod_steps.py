@@ -1,0 +1,154 @@
+"""WorkloadSpread: the step that puts a new pod into its subset, and the one that gives its place back.
+
+pod ──▶ kinds/workloadspread Assignment ──▶ the pod as one of its subset, or as it is
+DELETE of a pod, CREATE of pods/eviction ──▶ the place is noted as free; nothing is ever refused for policy
+
+Dry runs leave no trace: the pod of one is not changed either, since no place is taken for it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pykruise.kinds.workloadspread.assignment import AssignmentError, Spreading
+from pykruise.kinds.workloadspread.gathering import Settings
+from pykruise.kinds.workloadspread.origins import patched_pods
+from pykruise.kinds.workloadspread.readers import RIGHTS, CachedSpreads, LiveSpreads
+from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
+from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
+from pykruise.kube.admission import AdmissionRequest
+from pykruise.kube.control.quota import FullError, Quota
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.values.cel import Interests, any_of, both, meant_by
+from pykruise.plans.pod_steps import (
+    PodOrigins,
+    PodReaders,
+    PodSelection,
+    PodSteps,
+    StepContext,
+    StepError,
+    is_dry,
+)
+from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
+
+__all__ = ["STEPS", "SpreadInjection", "SpreadRelease"]
+
+_HAS_CONTROLLER: Final = (
+    "has(object.metadata.ownerReferences) && "
+    "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"
+)
+"""CEL: the pod has a controller."""
+
+_GOES: Final = (
+    'request.operation == "DELETE" && oldObject != null && has(oldObject.metadata.annotations) && '
+    f'"{MATCHED_SPREAD_ANNOTATION}" in oldObject.metadata.annotations'
+)
+"""CEL: the deletion of a pod with a note."""
+
+_IS_EVICTED: Final = 'request.operation == "CREATE"'
+"""CEL: an eviction, whose pod the API server does not show."""
+
+
+class SpreadInjection:
+    """The step of `/mutate-pod`."""
+
+    def __init__(self, spreading: Spreading | None) -> None:
+        self._spreading = spreading
+
+    def wanted(self, interests: Interests) -> str:
+        """Those with a controller where there are WorkloadSpreads."""
+        return both(meant_by(interests, WORKLOAD_SPREADS.kind), _HAS_CONTROLLER)
+
+    async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
+        if self._spreading is None or is_dry(request):
+            return None
+        try:
+            with _place(self._spreading, request.namespace):
+                return await self._spreading.assignment.placed(pod, namespace=request.namespace)
+        except AssignmentError as error:
+            raise StepError(str(error)) from error
+
+
+class SpreadRelease:
+    """The step of `/validate-pod`."""
+
+    def __init__(self, spreading: Spreading | None) -> None:
+        self._spreading = spreading
+
+    def wanted(self, interests: Interests) -> str:
+        """Noted pods that are deleted, and all that are evicted where there are WorkloadSpreads."""
+        return any_of([_GOES, both(meant_by(interests, WORKLOAD_SPREADS.kind), _IS_EVICTED)])
+
+    async def judge(self, request: AdmissionRequest) -> Status | None:
+        if self._spreading is None or is_dry(request):
+            return None
+        try:
+            with _place(self._spreading, request.namespace):
+                pod = await _pod_of(request, self._spreading)
+                if pod is not None:
+                    await self._spreading.assignment.gone(pod, namespace=request.namespace)
+        except (AssignmentError, KubeError) as error:
+            raise StepError(str(error)) from error
+        return None
+
+
+@contextmanager
+def _place(spreading: Spreading, namespace: str) -> Iterator[None]:
+    """What waits for a slow API server must leave room for all other reviews."""
+    if spreading.quota is None:
+        yield
+        return
+    try:
+        with spreading.quota.place(namespace):
+            yield
+    except FullError as error:
+        raise StepError(
+            f"too many pods wait for their place in a WorkloadSpread: {error}", code=429
+        ) from error
+
+
+async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document | None:
+    """The pod that goes; None: the request is about none."""
+    match request.operation, request.subresource:
+        case "DELETE", "":
+            return request.old_object
+        case "CREATE", "eviction":
+            found = await spreading.reader.pod(request.namespace, request.name)
+            if found is None:
+                raise StepError(f"pod {request.namespace}/{request.name} is not there")
+            return found
+    return None
+
+
+def _spreading(context: StepContext) -> Spreading | None:
+    """One allocator for both steps. Of one namespace at most half as many reviews wait as in all."""
+    if context.reader is None:
+        return None
+    settings: Settings = context.settings
+    most = context.most_waiting
+    return Spreading(
+        context.reader,
+        clock=context.clock,
+        rng=context.rng,
+        versioned=settings.versioned_kinds,
+        quota=Quota(most, most_of_one=most // 2) if most is not None else None,
+    )
+
+
+STEPS: Final = PodSteps(
+    name="workloadspread",
+    order=20,
+    shares=_spreading,
+    mutate=SpreadInjection,
+    judge=SpreadRelease,
+    reads=PodReaders(
+        live=lambda place: LiveSpreads(place.client, namespace=place.namespace, clock=place.clock),
+        cached=lambda place: CachedSpreads(
+            place.client(), namespace=place.namespace, clock=place.clock, rng=place.rng
+        ),
+    ),
+    selects=PodSelection(views=SPREAD_VIEWS, announces=()),
+    rights=RIGHTS,
+    origins=PodOrigins(untraced=patched_pods),
+)

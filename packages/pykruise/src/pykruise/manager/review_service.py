@@ -1,0 +1,116 @@
+"""The reviews of a manager: what they read, ask and report, and the dispatcher that answers them.
+
+caches of the kinds that take part in pod admission ──▶ reviewers() ──▶ ReviewDispatcher ──▶ the webhook server
+                                                    ──▶ SelectorIndex ──▶ match conditions
+"""
+
+import random
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+from pykruise.admission.counts import LiveCounts
+from pykruise.admission.match_conditions import ConditionRemover
+from pykruise.admission.pods.chain import taking_part
+from pykruise.admission.pods.readers import cached_readers
+from pykruise.admission.pods.reports import StepReports
+from pykruise.admission.protection import Protection
+from pykruise.admission.reviewers import ReviewContext, reviewers, steps_of_pods
+from pykruise.admission.reviews import ReviewDispatcher
+from pykruise.admission.selector_index import SelectorIndex, selecting_kinds
+from pykruise.admission.settings import AdmissionSettings, admission_settings
+from pykruise.kube.admission import ReviewRule
+from pykruise.kube.cache.cache import Cache
+from pykruise.kube.client.client import Client
+from pykruise.kube.clock import Clock
+from pykruise.kube.control.offload import Aside
+from pykruise.manager.settings import Settings
+from pykruise.manager.webhook_metrics import WebhookMetrics
+from pykruise.plans.pod_steps import ReaderPlace
+from pykruise.plans.review import live_lookups
+
+__all__ = ["ReviewService"]
+
+MOST_WAITING: Final = 128
+"""Reviews of pods that may wait for writes of one step at once: a quarter of what the server answers at once."""
+
+
+class ReviewService:
+    """Readers, steps, reports and reviews of one replica. `narrows`: API servers' match conditions are kept here.
+    `over` may put something over the reviewers."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        metrics: WebhookMetrics,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        narrows: bool,
+        over: Callable[[Sequence[ReviewRule]], Sequence[ReviewRule]],
+    ) -> None:
+        self._client, self._settings, self._metrics = client, settings, metrics
+        self._clock, self._rng = clock, rng
+        admission = admission_settings(settings.gates, namespace=settings.own_namespace)
+        parts = taking_part(settings.gates.__getitem__)
+        self.readers = cached_readers(parts, self._place())
+        self._reports = StepReports(client, parts, clock=clock, rng=rng, on_prevented=metrics.prevent)
+        self.selectors = SelectorIndex(
+            client,
+            selecting_kinds(admission),
+            {name: reader.objects for name, reader in self.readers.items()},
+        )
+        self.remover = ConditionRemover(client)
+        context = self._context(admission, narrows=narrows)
+        self.pod_chain = steps_of_pods(admission, context)
+        self.dispatcher = ReviewDispatcher(
+            over(reviewers(admission, context, pods=self.pod_chain)),
+            observe=metrics.observe,
+            aside=context.aside,
+        )
+
+    def problems(self) -> list[str]:
+        """Why reviews would have to wait."""
+        return [problem for reader in self.readers.values() for problem in reader.problems()]
+
+    def caches(self) -> list[Cache[Any]]:
+        """The caches of the kinds' own objects."""
+        return [reader.objects.cache for reader in self.readers.values()]
+
+    def parts(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        """The work that runs beside the server, by name."""
+        return {
+            "webhook-events": self._reports.run(),
+            **{f"webhook-{name}": reader.run() for name, reader in self.readers.items()},
+        }
+
+    def _place(self) -> ReaderPlace:
+        return ReaderPlace(
+            client=lambda: self._client,
+            namespace=self._settings.own_namespace,
+            revision_namespace=self._settings.revision_namespace,
+            clock=self._clock,
+            rng=self._rng,
+        )
+
+    def _context(self, admission: AdmissionSettings, *, narrows: bool) -> ReviewContext:
+        return ReviewContext(
+            kind_settings=self._settings.of,
+            lookups=live_lookups(
+                lambda: self._client,
+                namespace=self._settings.own_namespace,
+                readers=self.readers,
+                clock=self._clock,
+            ),
+            protection=Protection(
+                LiveCounts(lambda: self._client),
+                is_on=admission.deletion_protection,
+                crd_cascading=admission.crd_cascading,
+                on_refused=self._metrics.refuse,
+            ),
+            report=self._reports.report,
+            announce=self.remover.remove if narrows else None,
+            rng=self._rng,
+            aside=Aside(),
+            most_waiting=MOST_WAITING,
+        )

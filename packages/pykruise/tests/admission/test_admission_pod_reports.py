@@ -1,0 +1,150 @@
+"""Events that steps of pod admission report: of pods that were refused, and of pods that a budget protected."""
+
+import random
+from typing import Any
+
+import pytest
+
+from pykruise.admission.pods.chain import taking_part
+from pykruise.admission.pods.reports import StepReports, record_events
+from pykruise.kinds.gates import Gates
+from pykruise.kinds.podunavailablebudget.pod_steps import prevention_report
+from pykruise.kinds.sidecarset.errors import InjectionError
+from pykruise.kinds.sidecarset.pod_steps import refusal_report
+from pykruise.kube.client.client import Client
+from pykruise.kube.documents import Document
+from pykruise.kube.values.owners import owner_reference
+from pykruise.plans.pod_steps import PreventedDisruption, StepReport
+from support.budgets import budget
+from support.budgets import view as budget_view
+from support.sidecarsets import container, sidecarset, view
+
+LOG = view(sidecarset("log", container("log")))
+ERROR = InjectionError("no room")
+
+
+class Nowhere:
+    """A transport that is never asked."""
+
+
+class Recorder:
+    """Keeps the events that it is given."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Document]] = []
+
+    def record(self, resource: Any, **event: Any) -> None:
+        self.events.append((f"{resource.api_version} {resource.kind}", event))
+
+
+def recorded(report: StepReport) -> list[tuple[str, Document]]:
+    recorder = Recorder()
+    record_events(recorder, report)  # type: ignore[arg-type]
+    return recorder.events
+
+
+def refused(pod: Document, **fields: Any) -> StepReport:
+    return refusal_report(pod, namespace="shop", error=ERROR, **{"sidecarset": None, **fields})
+
+
+def owned(api_version: str) -> Document:
+    owner = owner_reference(api_version=api_version, kind="Owner", name="web-1", uid="uid-1")
+    return {"metadata": {"generateName": "web-1-", "ownerReferences": [owner]}}
+
+
+def test_the_sidecarset_says_of_which_pod_and_why() -> None:
+    assert recorded(refused({"metadata": {"generateName": "web-1-"}}, sidecarset=LOG)) == [
+        (
+            "apps.kruise.io/v1beta1 SidecarSet",
+            {
+                "namespace": "",
+                "name": "log",
+                "uid": LOG.uid,
+                "reason": "FailedInjection",
+                "message": "a pod of shop is refused (web-1-): no room",
+                "warning": True,
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize("api_version", ["apps/v1", "v1"])
+def test_the_owner_says_that_it_gets_no_pods(api_version: str) -> None:
+    assert recorded(refused(owned(api_version))) == [
+        (
+            f"{api_version} Owner",
+            {
+                "namespace": "shop",
+                "name": "web-1",
+                "uid": "uid-1",
+                "reason": "FailedInjection",
+                "message": "pods cannot be created: no room",
+                "warning": True,
+            },
+        )
+    ]
+
+
+def test_both_say_it_where_there_are_both() -> None:
+    assert [event.name for event in refused(owned("apps/v1"), sidecarset=LOG).events] == ["log", "web-1"]
+
+
+def test_nothing_is_said_of_a_pod_without_a_controller_that_no_sidecarset_is_to_blame_for() -> None:
+    assert refused({"metadata": None}) == StepReport()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "pod"),
+    [
+        ({"name": "web-1-x", "generateName": "web-1-"}, "web-1-x"),
+        ({"name": "", "generateName": "web-1-"}, "web-1-"),
+        ({}, ""),
+        (None, ""),
+    ],
+)
+def test_a_refused_pod_is_called_as_far_as_it_has_a_name(metadata: Document | None, pod: str) -> None:
+    (event,) = refused({"metadata": metadata}, sidecarset=LOG).events
+    assert event.message == f"a pod of shop is refused ({pod}): no room"
+
+
+POD: Document = {"metadata": {"name": "web-0", "namespace": "shop", "uid": "uid-0"}}
+KEEP = budget_view(budget("keep", maxUnavailable=1))
+
+
+def test_a_pod_that_a_budget_protected_says_so() -> None:
+    assert recorded(prevention_report(POD, KEEP, username="alice")) == [
+        (
+            "v1 Pod",
+            {
+                "namespace": "shop",
+                "name": "web-0",
+                "uid": "uid-0",
+                "reason": "PubPreventPodDeletion",
+                "message": "openkruise pub prevents pod deletion",
+                "warning": True,
+            },
+        )
+    ]
+
+
+def test_a_protected_pod_is_counted_and_each_component_writes_its_own_events() -> None:
+    """Over all kinds that report events."""
+    # given
+    prevented: list[PreventedDisruption] = []
+    taking = taking_part(Gates().__getitem__)
+    reports = StepReports(
+        Client(Nowhere()),  # type: ignore[arg-type]
+        taking,
+        clock=lambda: 0.0,
+        rng=random.Random(1),
+        on_prevented=prevented.append,
+    )
+    # when
+    for _, steps in taking:
+        if steps.component:
+            reports.report(steps.component, StepReport())
+    reports.report("pub-controller", prevention_report(POD, KEEP, username="alice"))
+    # then
+    assert [(found.kind, found.name, found.pod) for found in prevented] == [
+        ("PodUnavailableBudget", "keep", "web-0")
+    ]

@@ -1,0 +1,66 @@
+"""The dashboard in the chart: off by default; on, it reads, asks about users, and nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykruise.dashboard.command import dashboard
+from pykruise.dashboard.objects import watched_resources
+from support.charts import render
+from tools.dashboard_chart import chart_file, rights_of_dashboard
+
+CHART = Path(__file__).parents[3] / "charts" / "pykruise"
+
+
+def parts(**values: Any) -> dict[str, Any]:
+    found = render(CHART, dashboard={"enabled": True, **values})
+    return {doc["kind"]: doc for doc in found if "dashboard" in doc["metadata"]["name"]}
+
+
+def test_the_generated_file_is_the_one_in_the_chart() -> None:
+    """python -m tools.dashboard_chart charts/pykruise"""
+    assert (CHART / "templates" / "dashboard-rbac.yaml").read_text("utf-8") == chart_file()
+
+
+def test_it_is_off_by_default() -> None:
+    assert not [doc for doc in render(CHART) if "kruise-dashboard" in doc["metadata"]["name"]]
+
+
+def test_it_has_no_right_to_write_and_none_to_secrets() -> None:
+    for right in rights_of_dashboard():
+        assert right.resource not in ("secrets", "configmaps")
+        if set(right.verbs) - {"get", "list", "watch"}:
+            assert (right.resource, right.verbs) in (
+                ("tokenreviews", ("create",)),
+                ("subjectaccessreviews", ("create",)),
+            )
+
+
+def test_what_it_watches_it_may_read() -> None:
+    rules = parts()["ClusterRole"]["rules"]
+    allowed = {(group, one) for rule in rules for group in rule["apiGroups"] for one in rule["resources"]}
+    assert {(one.group, one.plural) for one in watched_resources()} <= allowed
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, {"actions": True, "allowedHosts": ["kruise.example"], "basePath": "/kruise", "tlsSecret": "page"}],
+    ids=["usual", "everything"],
+)
+def test_its_arguments_are_those_that_the_command_takes(values: dict[str, Any]) -> None:
+    found = parts(**values)
+    container = found["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    assert container["args"][0] == "dashboard"
+    given = dashboard.make_context("dashboard", container["args"][1:]).params
+    assert given["shared"] is True
+    assert given["actions"] is bool(values)
+    assert given["base_path"] == values.get("basePath", "")
+    assert container["readinessProbe"]["httpGet"]["path"] == f"{values.get('basePath', '')}/healthz"
+
+
+def test_it_runs_without_rights_on_its_node() -> None:
+    pod = parts()["Deployment"]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"] is True
+    assert pod["containers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"]}

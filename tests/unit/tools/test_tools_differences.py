@@ -1,0 +1,52 @@
+"""The differences from the original that people read are those that are kept here."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pykruise.kinds import crds
+from tools.differences import DIFFERENCES, END, with_table
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = DOCS / "migration.md"
+KINDS = ("cloneset", "daemonset", "sidecarset", "statefulset", "workloadspread")
+
+
+def test_the_page_is_up_to_date() -> None:
+    """When it is not: python -m tools.differences docs/migration.md"""
+    page = PAGE.read_text("utf-8")
+    assert page == with_table(page)
+
+
+def test_each_difference_has_a_reason_and_is_there_once() -> None:
+    for one in DIFFERENCES:
+        for text in (one.about, one.original, one.here, one.why):
+            assert text.strip()
+            assert not re.search(r"[\n|]", text)
+    assert len({(one.about, one.original) for one in DIFFERENCES}) == len(DIFFERENCES)
+
+
+def test_they_are_about_kinds_or_parts_of_the_manager() -> None:
+    kinds = {crd["spec"]["names"]["kind"] for crd in crds()}
+    parts = {"admission", "agent on nodes", "all kinds", "manager"}
+    assert {one.about for one in DIFFERENCES} <= kinds | parts
+    assert {"CloneSet", "DaemonSet", "SidecarSet", "StatefulSet", "WorkloadSpread"} <= {
+        one.about for one in DIFFERENCES
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_pages_of_kinds_point_there_and_keep_no_list_of_their_own(kind: str) -> None:
+    page = (DOCS / f"{kind}.md").read_text("utf-8")
+    (section,) = re.findall(
+        r"^## Differences from OpenKruise\n\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL
+    )
+    assert section.startswith(
+        "[What is different from OpenKruise](migration.md#what-is-different), in one table for all kinds."
+    )
+
+
+def test_a_page_without_a_place_for_the_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="no place for the table"):
+        with_table(END)

@@ -1,0 +1,264 @@
+"""The Helm chart: it renders to what `pykruise install` prints, and its values do what users know."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykruise.agent.flags import parse as parse_agent
+from pykruise.kinds import gates
+from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
+from pykruise.kube.version import __version__
+from pykruise.manager.argocd import config_map
+from pykruise.manager.flags import parse
+from pykruise.manager.install import Installation, manifests
+from pykruise.manager.roles import needed
+from support.charts import render
+from support.rbac import Authorizer
+from tools.manager_chart import chart_files
+
+CHART = Path(__file__).parents[3] / "charts" / "pykruise"
+
+
+def by_name(documents: list[Any]) -> dict[tuple[str, str], Any]:
+    return {(doc["kind"], doc["metadata"]["name"]): doc for doc in documents}
+
+
+def spelled_out(doc: Any) -> Any:
+    """Of a role every single right: the chart lists those of gates apart."""
+    if not isinstance(doc.get("rules"), list):
+        return doc
+    rights = {
+        (group, resource, name, verb)
+        for rule in doc["rules"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
+        for name in rule.get("resourceNames", ("",))
+        for verb in rule["verbs"]
+    }
+    return {**doc, "rules": rights}
+
+
+def container(documents: list[Any]) -> Any:
+    deployment = by_name(documents)["Deployment", "kruise-controller-manager"]
+    return deployment["spec"]["template"]["spec"]["containers"][0]
+
+
+def webhooks(documents: list[Any]) -> list[Any]:
+    return [entry for doc in documents for entry in doc.get("webhooks") or ()]
+
+
+def test_the_generated_files_are_those_in_the_chart() -> None:
+    """python -m tools.manager_chart charts/pykruise"""
+    for name, text in chart_files().items():
+        assert (CHART / "templates" / name).read_text() == text, f"generate {name} again"
+
+
+def test_with_default_values_it_renders_to_what_install_prints() -> None:
+    # when
+    rendered = by_name(render(CHART))
+    printed = by_name(manifests(Installation()))
+    # then every object of install is there and the same
+    for key, doc in printed.items():
+        assert spelled_out(rendered.pop(key)) == spelled_out(doc), key
+    # and beside them only the Secret that upgrades keep, and the check before uninstalling
+    assert {kind for kind, _ in rendered} == {
+        "Secret",
+        "ServiceAccount",
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "Job",
+    }
+    assert {name for kind, name in rendered if kind != "Secret"} == {
+        "kruise-helm-hook",
+        "kruise-helm-hook-role",
+        "kruise-helm-hook-rolebinding",
+        "kruise-finalizer",
+    }
+
+
+def test_the_chart_has_the_version_of_the_code() -> None:
+    assert container(render(CHART))["image"] == f"pykruise/kruise-manager:v{__version__}"
+
+
+def test_values_reach_the_manager() -> None:
+    documents = render(
+        CHART,
+        featureGates="CloneSetShortHash=true",
+        installation={"namespace": "here"},
+        manager={
+            "replicas": 1,
+            "loggingFormat": "json",
+            "resyncPeriod": "10m",
+            "log": {"level": "5"},
+            "webhook": {"port": 9443},
+            "image": {"repository": "example/manager", "tag": "x"},
+            "tolerations": [{"operator": "Exists"}],
+            "hostNetwork": True,
+        },
+    )
+    only = container(documents)
+    environ = {one["name"]: one["value"] for one in only["env"] if "value" in one}
+    settings = parse(only["args"][1:], environ=environ).settings
+    assert only["image"] == "example/manager:x"
+    assert settings.of(CLONE_SET).short_hash
+    assert settings.log.format == "json"
+    assert settings.log.verbosity == 5
+    assert settings.resync_s == 600
+    assert settings.webhook.port == 9443
+    assert settings.election.namespace == "here"
+    found = by_name(documents)
+    assert found["Service", "kruise-webhook-service"]["spec"]["ports"][0]["targetPort"] == 9443
+    pod = found["Deployment", "kruise-controller-manager"]["spec"]["template"]["spec"]
+    assert pod["hostNetwork"] is True
+    assert pod["tolerations"] == [{"operator": "Exists"}]
+    assert ("PodDisruptionBudget", "kruise-controller-manager") not in found
+    assert {doc["metadata"]["namespace"] for doc in documents if "namespace" in doc["metadata"]} == {
+        "here",
+        "kruise-daemon-config",  # the secrets that agents may read
+    }
+
+
+def test_without_the_pod_webhook_none_is_registered() -> None:
+    names = {entry["name"] for entry in webhooks(render(CHART, featureGates="PodWebhook=false"))}
+    assert not names & {"mpod.kb.io", "vpod.kb.io", "vpodeviction.kb.io"}
+    assert "mcloneset.kb.io" in names
+
+
+@pytest.mark.parametrize("text", ["EnableExternalCerts=true", "AllAlpha=true"])
+def test_with_external_certificates_there_is_no_secret_and_no_right_to_write(text: str) -> None:
+    """operations case 39"""
+    found = by_name(render(CHART, featureGates=text, externalCerts={"annotations": {"a": "b"}}))
+    assert ("Secret", "kruise-webhook-certs") not in found
+    rules = found["ClusterRole", "kruise-certs-role"]["rules"]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+    configuration = found["MutatingWebhookConfiguration", "kruise-mutating-webhook-configuration"]
+    assert configuration["metadata"]["annotations"]["a"] == "b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ResourceDistributionGate=true,ResourcesDeletionProtection=true,DeletionProtectionForCRDCascadingGate=true",
+        "AllBeta=true,AllAlpha=true",
+    ],
+)
+def test_a_gate_brings_the_rights_that_it_needs(text: str) -> None:
+    # given
+    usual, allowed = Authorizer(render(CHART)), Authorizer(render(CHART, featureGates=text))
+    lacking = []
+    # then
+    for right in needed(gates.parse([text])):
+        where = "kruise-system" if right.in_namespace else ""
+        for verb in right.verbs:
+            for name in right.names or ("",):
+                what = {"namespace": where, "name": name}
+                assert allowed.allows(verb, right.group, right.resource, **what), right
+                lacking += [] if usual.allows(verb, right.group, right.resource, **what) else [right]
+    assert lacking
+
+
+def test_an_upgrade_keeps_the_certificates() -> None:
+    """operations case 38"""
+    data = {"ca-cert.pem": "Y2E=", "tls.crt": "Y3J0"}
+    found = by_name(render(CHART, lookup={"kruise-webhook-certs": {"data": data}}))
+    assert found["Secret", "kruise-webhook-certs"]["data"] == data
+    assert "data" not in by_name(render(CHART))["Secret", "kruise-webhook-certs"]
+
+
+def test_crds_and_namespace_can_be_left_to_other_programs() -> None:
+    kinds = {
+        doc["kind"] for doc in render(CHART, crds={"managed": False}, installation={"createNamespace": False})
+    }
+    assert not kinds & {"CustomResourceDefinition", "Namespace"}
+
+
+def test_the_timeout_of_all_webhooks_is_a_value() -> None:
+    entries = webhooks(render(CHART, webhookConfiguration={"timeoutSeconds": 30}))
+    assert {entry["timeoutSeconds"] for entry in entries} == {30}
+
+
+def test_the_network_policy_of_webhooks_is_the_one_that_install_prints() -> None:
+    # given
+    wanted = Installation(api_servers=("10.0.0.0/24", "fd00::/64"), client_authority="api-server-clients")
+    # when
+    rendered = by_name(
+        render(
+            CHART,
+            networkPolicy={"apiServers": ["10.0.0.0/24", "fd00::/64"]},
+            manager={"webhook": {"port": 9876, "clientAuthority": "api-server-clients"}},
+        )
+    )
+    # then
+    for key, doc in by_name(manifests(wanted)).items():
+        assert spelled_out(rendered[key]) == spelled_out(doc), key
+    assert ("NetworkPolicy", "kruise-controller-manager") in rendered
+    assert (
+        "--webhook-client-ca-file=/etc/kruise-webhook-clients/ca.crt"
+        in container(list(rendered.values()))["args"]
+    )
+
+
+@pytest.mark.parametrize("given", list(itertools.product([False, True], repeat=3)))
+def test_the_network_policy_has_the_directions_that_were_given(given: tuple[bool, bool, bool]) -> None:
+    # given
+    addresses = [(f"10.0.{number}.0/24",) if is_given else () for number, is_given in enumerate(given)]
+    api_servers, metrics_from, egress_to = addresses
+    wanted = Installation(api_servers=api_servers, metrics_from=metrics_from, egress_to=egress_to)
+    # when
+    values = {"apiServers": [*api_servers], "metricsFrom": [*metrics_from], "egressTo": [*egress_to]}
+    rendered = by_name(render(CHART, networkPolicy=values))
+    # then
+    name = ("NetworkPolicy", "kruise-controller-manager")
+    printed = by_name(manifests(wanted)).get(name)
+    assert rendered.get(name) == printed
+    assert (printed is not None) is any(given)
+    if printed is not None:
+        spec = printed["spec"]
+        ports = [port["port"] for rule in spec.get("ingress", ()) for port in rule["ports"]]
+        assert sorted(ports) == ([8000, 8080, 9876] if api_servers or metrics_from else [])
+        assert ("egress" in spec) is bool(egress_to)
+        assert spec["policyTypes"] == [one for one in ("Ingress", "Egress") if one.lower() in spec]
+
+
+def test_values_reach_the_agents() -> None:
+    documents = render(
+        CHART,
+        daemon={
+            "port": 11221,
+            "socketLocation": "/run/k3s",
+            "socketFile": "containerd/containerd.sock",
+            "maxWorkersForPullImage": 3,
+            "image": {"repository": "example/agent", "tag": "x"},
+            "credentialProvider": {"enable": True},
+        },
+    )
+    pod = by_name(documents)["DaemonSet", "kruise-daemon"]["spec"]["template"]["spec"]
+    [only] = pod["containers"]
+    settings = parse_agent(only["args"], environ={"NODE_NAME": "n1"})
+    assert settings is not None
+    assert only["image"] == "example/agent:x"
+    assert settings.socket_file == "containerd/containerd.sock"
+    assert settings.most_pulls == 3
+    assert str(settings.plugin_folder) == "/credential-provider-plugin"
+    assert settings.serving is not None
+    assert settings.serving.port == 11221 == only["livenessProbe"]["httpGet"]["port"]
+    assert pod["volumes"][0]["hostPath"]["path"] == "/run/k3s"
+
+
+def test_without_the_gate_no_agent_is_rendered() -> None:
+    found = by_name(render(CHART, featureGates="KruiseDaemon=false"))
+    assert not {
+        kind for kind, name in found if name.startswith("kruise-daemon") and kind not in ("Namespace",)
+    }
+
+
+def test_argo_cd_is_configured_for_the_kinds_where_the_values_say_so() -> None:
+    values = {"argocd": {"enabled": True, "namespace": "gitops", "configMap": "cm"}}
+    rendered = by_name(render(CHART, **values))
+    assert ("ConfigMap", "argocd-cm") not in by_name(render(CHART))
+    found = rendered["ConfigMap", "cm"]
+    assert found["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert found["metadata"]["namespace"] == "gitops"
+    assert found["data"] == config_map()["data"]

@@ -1,0 +1,1 @@
+"""Generators of pages, charts and tables: what `make docs` runs, and nothing that is installed."""

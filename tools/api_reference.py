@@ -1,0 +1,213 @@
+"""The reference page of the kinds, made from their definitions: docs/api.md.
+
+crds() ──▶ reference() ──▶ Markdown; `python -m tools.api_reference` prints it, and a test compares
+
+Every field of the stored version is there once, with what its docstring says. Parts that occur in many places
+(label selectors, probes, conditions, …) are named instead of spelled out, and listed at the end.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pykruise.kinds import crds
+from pykruise.kube.documents import Document
+from pykruise.kube.schemas.crds import structural_schema
+from pykruise.kube.schemas.types import (
+    Condition,
+    ContainerPort,
+    JobCondition,
+    LabelSelector,
+    NodeSelectorTerm,
+    ObjectReference,
+    PlainCondition,
+    PreferredSchedulingTerm,
+    Probe,
+    TargetReference,
+    Toleration,
+)
+from pykruise.pods.api import InPlaceUpdateStrategy, PriorityStrategy, ScatterTerm
+from pykruise.pods.lifecycle.states import LifecycleHook
+
+__all__ = ["reference"]
+
+_NAMED: Final[Mapping[str, type]] = {
+    "Condition": Condition,
+    "ContainerPort": ContainerPort,
+    "InPlaceUpdateStrategy": InPlaceUpdateStrategy,
+    "JobCondition": JobCondition,
+    "LabelSelector": LabelSelector,
+    "LifecycleHook": LifecycleHook,
+    "NodeSelectorTerm": NodeSelectorTerm,
+    "ObjectReference": ObjectReference,
+    "PlainCondition": PlainCondition,
+    "PreferredSchedulingTerm": PreferredSchedulingTerm,
+    "PriorityStrategy": PriorityStrategy,
+    "Probe": Probe,
+    "ScatterTerm": ScatterTerm,
+    "TargetReference": TargetReference,
+    "Toleration": Toleration,
+}
+"""Types that are named where they occur."""
+
+_SPECS: Final = {
+    "spec.template.advancedStatefulSetTemplate.spec": "the spec of a StatefulSet",
+    "spec.template.broadcastJobTemplate.spec": "the spec of a BroadcastJob",
+    "spec.template.cloneSetTemplate.spec": "the spec of a CloneSet",
+    "spec.template.imageListPullJobTemplate.spec": "the spec of an ImageListPullJob",
+}
+"""Fields that hold the spec of another kind."""
+
+_HEAD: Final = """# The kinds and their fields
+
+Made by `python -m tools.api_reference`; the texts are the docstrings of the types, and what
+`kubectl explain` shows. A field marked with * must be given. Every object also has `apiVersion`, `kind` and
+`metadata`.
+
+Objects are stored as v1beta1 where a kind has two versions. What only one version can say survives a write
+through the other: it is kept in the annotation `pykruise.io/conversion-<version>` and returns to its place,
+unless the write contradicts it.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    parts = [_HEAD, *(_kind(crd) for crd in crds()), _shared()]
+    return "\n".join(parts)
+
+
+def _kind(crd: Document) -> str:
+    spec = crd["spec"]
+    stored = next(version for version in spec["versions"] if version["storage"])
+    schema = stored["schema"]["openAPIV3Schema"]
+    names = spec["names"]
+    facts = [
+        f"`{names['plural']}.{spec['group']}`",
+        " and ".join(version["name"] for version in spec["versions"]),
+        "of a namespace" if spec["scope"] == "Namespaced" else "of the cluster",
+    ]
+    if names.get("shortNames"):
+        facts.append(f"short: {', '.join(f'`{name}`' for name in names['shortNames'])}")
+    lines = [f"## {names['kind']}", "", schema.get("description", ""), "", "; ".join(facts), ""]
+    lines += _table(_rows(schema["properties"], ("spec", "status")))
+    for version in spec["versions"]:
+        if version is not stored:
+            lines += _differences(version, schema)
+    return "\n".join(lines)
+
+
+def _differences(version: Mapping[str, Any], stored: Mapping[str, Any]) -> list[str]:
+    """The fields of an older version that the stored one does not have, and the other way round."""
+    here = dict(_paths(version["schema"]["openAPIV3Schema"]))
+    there = dict(_paths(stored))
+    lines: list[str] = []
+    for title, paths in (
+        (f"Only {version['name']}", _outermost(here, there)),
+        (f"Not in {version['name']}", _outermost(there, here)),
+    ):
+        if paths:
+            lines += [f"{title}: {', '.join(f'`{path}`' for path in paths)}.", ""]
+    return lines
+
+
+def _outermost(paths: Mapping[str, Any], others: Mapping[str, Any]) -> list[str]:
+    missing = [path for path in paths if path not in others]
+    return [path for path in missing if not any(path.startswith((f"{top}.", f"{top}[")) for top in missing)]
+
+
+def _paths(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if path:
+        yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from _paths(child, f"{path}.{name}" if path else name)
+    for below in ("items", "additionalProperties"):
+        if isinstance(schema.get(below), dict):
+            for name, child in schema[below].get("properties", {}).items():
+                yield from _paths(child, f"{path}[].{name}")
+
+
+_Row = tuple[str, str, str]
+
+
+def _rows(properties: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[_Row]:
+    for name in names:
+        part = properties.get(name) or {}
+        yield from _fields(part, name)
+
+
+def _fields(schema: Mapping[str, Any], path: str) -> Iterator[_Row]:
+    required = schema.get("required") or ()
+    for name, child in schema.get("properties", {}).items():
+        yield from _field(child, f"{path}.{name}", is_required=name in required)
+
+
+def _field(schema: Mapping[str, Any], path: str, *, is_required: bool) -> Iterator[_Row]:
+    kind, below, marks = _type(schema, path)
+    text = schema.get("description", "").replace("\n", " ").replace("|", "\\|")
+    if "default" in schema:
+        text += f" Default: {schema['default']!s}."
+    yield f"`{path}{marks}`{'*' if is_required else ''}", kind, text
+    if below is not None:
+        yield from _fields(below, f"{path}{marks}")
+
+
+def _type(schema: Mapping[str, Any], path: str) -> tuple[str, Mapping[str, Any] | None, str]:
+    """How a field's type is called, the object whose fields follow (if any), and the marks of lists and maps."""
+    if path in _SPECS:
+        return _SPECS[path], None, ""
+    if schema.get("x-kubernetes-int-or-string"):
+        return "number or text", None, ""
+    if schema.get("x-kubernetes-embedded-resource"):
+        return "any object", None, ""
+    match schema.get("type"):
+        case "array":
+            name, below, marks = _type(schema["items"], "")
+            return f"list of {name}", below, f"[]{marks}"
+        case "object" if isinstance(schema.get("additionalProperties"), dict):
+            name, below, marks = _type(schema["additionalProperties"], "")
+            return f"map of {name}", below, f"{{}}{marks}"
+        case "object" if "properties" in schema:
+            known = _name_of(schema)
+            return (f"[{known}](#{known.lower()})", None, "") if known else ("object", schema, "")
+        case "object" | None:
+            return "any object", None, ""
+        case "string" if schema.get("format") == "date-time":
+            return "time", None, ""
+        case "string":
+            return "text", None, ""
+        case "boolean":
+            return "true or false", None, ""
+        case other:
+            return "number" if other in ("integer", "number") else str(other), None, ""
+
+
+def _name_of(schema: Mapping[str, Any]) -> str:
+    """The named type with just these fields."""
+    fields = frozenset(schema["properties"])
+    return _BY_FIELDS.get(fields, "")
+
+
+_BY_FIELDS: Final = {frozenset(structural_schema(cls)["properties"]): name for name, cls in _NAMED.items()}
+
+
+def _shared() -> str:
+    lines = ["# Parts that occur in several kinds", ""]
+    for name, cls in _NAMED.items():
+        schema = structural_schema(cls)
+        lines += [f"## {name}", "", schema.get("description", ""), ""]
+        rows = [
+            row
+            for field, child in schema["properties"].items()
+            for row in _field(child, field, is_required=field in schema.get("required", ()))
+        ]
+        lines += _table(iter(rows))
+    return "\n".join(lines)
+
+
+def _table(rows: Iterator[_Row]) -> list[str]:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return ["| field | type | meaning |", "|---|---|---|", *lines, ""] if lines else []
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,84 @@
+"""What the dashboard may do in a cluster, and the part of the Helm chart that is made of it.
+
+rights_of_dashboard() ──▶ roles() ──▶ charts/pykruise/templates/dashboard-rbac.yaml
+    python -m tools.dashboard_chart charts/pykruise
+
+It reads what it shows, and asks the API server about users. It writes nothing and reads no Secrets: actions go out with
+the user's own token. A test compares the file with what is generated.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pykruise.dashboard.objects import watched_resources
+from pykruise.kube.documents import Document
+from pykruise.kube.rbac import READ, Right, merged, on
+from pykruise.kube.resources import EVENTS, POD_DISRUPTION_BUDGETS, Resource
+from pykruise.manager.argocd import document_text
+
+__all__ = ["chart_file", "rights_of_dashboard", "roles"]
+
+ACCOUNT: Final = "kruise-dashboard"
+RBAC: Final = "rbac.authorization.k8s.io"
+_NAMESPACE: Final = "namespace-of-the-chart"
+_FILE: Final = "dashboard-rbac.yaml"
+
+_TOKEN_REVIEWS: Final = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False)
+_ACCESS_REVIEWS: Final = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False
+)
+
+
+def rights_of_dashboard() -> Sequence[Right]:
+    """Of its service account, in the whole cluster."""
+    return (
+        *(on(resource, *READ, why="the pages") for resource in watched_resources()),
+        on(EVENTS, "get", "list", why="events on a page"),
+        on(POD_DISRUPTION_BUDGETS, "get", "list", why="explain"),
+        on(_TOKEN_REVIEWS, "create", why="who logs in; nothing is stored"),
+        on(_ACCESS_REVIEWS, "create", why="what they may see; nothing is stored"),
+    )
+
+
+def roles(*, namespace: str) -> list[Document]:
+    """Account, role and binding."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": ACCOUNT, "namespace": namespace},
+        },
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "kruise-dashboard-role"},
+            "rules": merged(rights_of_dashboard()),
+        },
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "kruise-dashboard-rolebinding"},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "kruise-dashboard-role"},
+            "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+        },
+    ]
+
+
+def chart_file() -> str:
+    """Text of the chart's template."""
+    head = "{{- /* Generated: python -m tools.dashboard_chart charts/pykruise. Do not edit. */}}\n"
+    text = "".join(f"---\n{document_text(one)}" for one in roles(namespace=_NAMESPACE))
+    text = text.replace(_NAMESPACE, "{{ .Values.installation.namespace }}")
+    return f"{head}{{{{- if .Values.dashboard.enabled }}}}\n{text}{{{{- end }}}}\n"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the generated file into the chart's folder."""
+    (Path(argv[0]) / "templates" / _FILE).write_text(chart_file(), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
