@@ -14,6 +14,8 @@
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
+#   make attacks CLUSTER=real  manager, agent and dashboard under attack; SECONDS=60 for all attacks at once; prints the
+#               figures of docs/security.md
 #   make docs   the pages and parts of the chart that are made from the code
 #   make record-original KINDS=CloneSet  outcomes of OpenKruise's own managers, for tests/recorded_original
 #   make screenshots   the pictures of docs/dashboard.md, made by the dashboard's tests in a browser
@@ -42,6 +44,7 @@ REAL ?=
 SEEDS ?= 1000
 FIRST ?= 0
 OBJECTS ?= 2000
+SECONDS ?= 60
 PROCESSES ?=
 # 1: nothing is installed but what supply/ has the hash of. Continuous integration and the image do so.
 LOCKED ?=
@@ -52,7 +55,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: record-original kubectl-kruise help demo fuzz up test lint unit docs bench real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -196,6 +199,10 @@ real: $(VENV)/.ready-dev
 bench: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench --cluster $(CLUSTER) \
 	  --pods $(N) --nodes $(NODES) $(if $(JSON),--json $(JSON)) $(if $(CHART),--chart $(CHART))
+
+attacks: $(VENV)/.ready-dev
+	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m bench.bench_attacks --page --cluster $(CLUSTER) \
+	  --seconds $(SECONDS)
 
 image: $(VENV)/.ready-dev
 	@PYTHONPATH=. $(BIN)/python -m testbed.product_images $(or $(IMAGES),build/images)

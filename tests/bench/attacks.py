@@ -3,6 +3,9 @@
 Target (ports of a manager under test) ──▶ ATTACKS[name](target), until cancelled
 
 PYTHONPATH=tests:. python -m bench.attacks --webhook PORT [--plain PORT,PORT] --seconds 60 [--only NAME,NAME]
+                        [--kubeconfig FILE] [--dashboard PORT --token TOKEN]
+
+It prints what the attacks got, as JSON: counts by words.
 
 Each attack comes from an address of its own (127.0.0.2, .3, …), as pods have them, and is bounded: so many connections,
 so many bytes at once. It speaks TLS without looking at certificates, as an attacker would.
@@ -12,6 +15,7 @@ import argparse
 import asyncio
 import base64
 import json
+import logging
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -24,24 +28,35 @@ import orjson
 import uvloop
 from aiohttp import web
 
+from bench.attack_target import (
+    HOST,
+    MIB,
+    NAMESPACE,
+    Attack,
+    Target,
+    connected,
+    head,
+    repeated,
+    store,
+    storing,
+    typed,
+)
+from bench.attacks_on_agents import http_heads, probe_output
+from bench.attacks_on_dashboards import one_user
+from bench.attacks_on_plans import churn
+from bench.orphans import end_with_parent
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
-from pykruise.kube.client.client import Client
-from pykruise.kube.config.kubeconfig import load_kubeconfig
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import KubeError
-from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import PODS, Resource
 from support.certificates import Authority
 from support.reviews import posted, request
 from support.webhooks import free_port
 
-__all__ = ["ATTACKS", "Target", "stored"]
+__all__ = ["ASIDE", "ATTACKS", "AT_AGENT", "AT_DASHBOARD", "stored"]
 
-HOST: Final = "127.0.0.1"
-NAMESPACE: Final = "attacked"
 VALIDATING: Final = Resource(
     "admissionregistration.k8s.io",
     "v1",
@@ -49,53 +64,6 @@ VALIDATING: Final = Resource(
     "ValidatingWebhookConfiguration",
     namespaced=False,
 )
-MIB: Final = 1024 * 1024
-
-
-class Target(msgspec.Struct, frozen=True):
-    """Where a manager listens, and how a user of one namespace reaches the API server."""
-
-    webhook: int
-    plain: tuple[int, ...] = ()
-    """Ports of probes, metrics and thread dumps."""
-    address: str = "127.0.0.2"
-    """Where the attack comes from."""
-    kubeconfig: str = ""
-
-
-def _tls() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-TLS: Final = _tls()
-Talk = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-Attack = Callable[[Target], Awaitable[None]]
-
-
-async def _connected(port: int, target: Target, *, tls: bool = True) -> Talk:
-    return await asyncio.open_connection(HOST, port, ssl=TLS if tls else None, local_addr=(target.address, 0))
-
-
-def _head(path: str, length: int) -> bytes:
-    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
-
-
-async def _at_once(count: int, work: Callable[[], Awaitable[None]]) -> None:
-    """So many do it, again and again."""
-
-    async def again() -> None:
-        while True:
-            with suppress(OSError, EOFError, RuntimeError, ValueError):  # uvloop: a transport that is closed
-                await work()
-            await asyncio.sleep(0.01)
-
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(count):
-            tasks.create_task(again())
-
 
 # ── connections ──────────────────────────────────────────────────────────────
 
@@ -104,23 +72,23 @@ async def halves(target: Target) -> None:
     """256 requests of which the head and a part of the body come, and no more."""
 
     async def work() -> None:
-        reader, writer = await _connected(target.webhook, target)
+        reader, writer = await connected(target.webhook, target)
         try:
-            writer.write(_head("/mutate-pod", 1000) + b"{")
+            writer.write(head("/mutate-pod", 1000) + b"{")
             await reader.read()
         finally:
             writer.close()
 
-    await _at_once(256, work)
+    await repeated(256, work)
 
 
 async def drips(target: Target) -> None:
     """64 requests with bodies of 7 MiB that come byte by byte after a first half."""
 
     async def work() -> None:
-        reader, writer = await _connected(target.webhook, target)
+        reader, writer = await connected(target.webhook, target)
         try:
-            writer.write(_head("/mutate-pod", 7 * MIB) + b" " * (512 * 1024))
+            writer.write(head("/mutate-pod", 7 * MIB) + b" " * (512 * 1024))
             ending = asyncio.ensure_future(reader.read())
             while not ending.done():
                 writer.write(b" ")
@@ -128,14 +96,14 @@ async def drips(target: Target) -> None:
         finally:
             writer.close()
 
-    await _at_once(64, work)
+    await repeated(64, work)
 
 
 async def idle(target: Target) -> None:
     """3,000 connections that have sent one request each, and are kept open."""
 
     async def work() -> None:
-        reader, writer = await _connected(target.webhook, target)
+        reader, writer = await connected(target.webhook, target)
         try:
             writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             await reader.readuntil(b"\r\n\r\n")
@@ -144,7 +112,7 @@ async def idle(target: Target) -> None:
             writer.close()
         await asyncio.sleep(10)  # the machine's own ports must last for the whole run
 
-    await _at_once(3000, work)
+    await repeated(3000, work)
 
 
 async def half_heads(target: Target) -> None:
@@ -152,7 +120,7 @@ async def half_heads(target: Target) -> None:
 
     def on(port: int) -> Callable[[], Awaitable[None]]:
         async def work() -> None:
-            reader, writer = await _connected(port, target, tls=False)
+            reader, writer = await connected(port, target, tls=False)
             try:
                 writer.write(b"GET /healthz HTTP/1.1\r\nHost: x")
                 await reader.read()
@@ -164,7 +132,7 @@ async def half_heads(target: Target) -> None:
 
     async with asyncio.TaskGroup() as tasks:
         for port in target.plain:
-            tasks.create_task(_at_once(200, on(port)))
+            tasks.create_task(repeated(200, on(port)))
 
 
 def _pipelining(ports: Callable[[Target], Collection[int]], *, tls: bool, count: int) -> Attack:
@@ -174,7 +142,7 @@ def _pipelining(ports: Callable[[Target], Collection[int]], *, tls: bool, count:
     async def attack(target: Target) -> None:
         def on(port: int) -> Callable[[], Awaitable[None]]:
             async def work() -> None:
-                reader, writer = await _connected(port, target, tls=tls)
+                reader, writer = await connected(port, target, tls=tls)
                 reading = asyncio.ensure_future(_read_all(reader))
                 try:
                     while not reading.done():
@@ -188,7 +156,7 @@ def _pipelining(ports: Callable[[Target], Collection[int]], *, tls: bool, count:
 
         async with asyncio.TaskGroup() as tasks:
             for port in ports(target):
-                tasks.create_task(_at_once(count, on(port)))
+                tasks.create_task(repeated(count, on(port)))
 
     return attack
 
@@ -218,20 +186,17 @@ async def refusals(target: Target) -> None:
         await runner.setup()
         port = free_port()
         await web.TCPSite(runner, HOST, port, ssl_context=context).start()
-        transport = HttpTransport(load_kubeconfig(target.kubeconfig))
-        client = Client(transport)
-        try:
-            await client.create(VALIDATING, "", _hostile_webhook(port, authority.pem))
-            for number in range(20):
-                spec = {"replicas": 5, "selector": SELECTOR, "template": TEMPLATE}
-                doc = {"metadata": {"name": f"refused-{number}"}, "spec": spec}
-                with suppress(KubeError):  # the manager may not answer its review, or it is there already
-                    await client.create(CLONE_SETS, NAMESPACE, {**_typed(CLONE_SETS), **doc})
-            await asyncio.Event().wait()
-        finally:
-            await client.delete(VALIDATING, "", "hostile")
-            await transport.close()
-            await runner.cleanup()
+        async with storing(target) as client:
+            try:
+                await client.create(VALIDATING, "", _hostile_webhook(port, authority.pem))
+                for number in range(20):
+                    spec = {"replicas": 5, "selector": SELECTOR, "template": TEMPLATE}
+                    doc = {"metadata": {"name": f"refused-{number}"}, "spec": spec}
+                    await store(client, CLONE_SETS, NAMESPACE, doc)
+                await asyncio.Event().wait()
+            finally:
+                await client.delete(VALIDATING, "", "hostile")
+                await runner.cleanup()
 
 
 async def _refuse(asked: web.Request) -> web.Response:
@@ -258,11 +223,7 @@ def _hostile_webhook(port: int, authority: bytes) -> Document:
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     }
-    return {**_typed(VALIDATING), "metadata": {"name": "hostile"}, "webhooks": [webhook]}
-
-
-def _typed(resource: Resource) -> Document:
-    return {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**typed(VALIDATING), "metadata": {"name": "hostile"}, "webhooks": [webhook]}
 
 
 # ── bodies ───────────────────────────────────────────────────────────────────
@@ -273,21 +234,21 @@ def _posting(path: str, body: Callable[[], bytes], *, at_once: int = 1) -> Attac
         said = body()
 
         async def work() -> None:
-            reader, writer = await _connected(target.webhook, target)
+            reader, writer = await connected(target.webhook, target)
             try:
                 while True:
-                    writer.write(_head(path, len(said)) + said)
-                    head = await reader.readuntil(b"\r\n\r\n")
+                    writer.write(head(path, len(said)) + said)
+                    answer = await reader.readuntil(b"\r\n\r\n")
                     length = next(
                         int(line.partition(b":")[2])
-                        for line in head.split(b"\r\n")
+                        for line in answer.split(b"\r\n")
                         if line.lower().startswith(b"content-length:")
                     )
                     await reader.readexactly(length)
             finally:
                 writer.close()
 
-        await _at_once(at_once, work)
+        await repeated(at_once, work)
 
     return attack
 
@@ -457,16 +418,28 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "long-pod": _posting("/mutate-pod", _pod_with_a_long_list),
     "ordinals": _posting("/mutate-pod", lambda: _pod("ordinals")),
     "regex": _posting("/mutate-pod", _pod_with_a_hard_name),
+    "http-heads": http_heads,
+    "churn": churn,
+    "probe-output": probe_output,
+    "one-user": one_user,
 }
-"""By the names that --only takes. The first ones are about the server, the others about what users may store."""
+"""By the names that --only takes: attacks on the server, objects that users may store, and those on other programs."""
+
+ASIDE: Final = frozenset({"refusals", "http-heads", "churn", "probe-output", "one-user"})
+"""Attacks that need little of a processor, and a process of their own, so that those that flood leave them some."""
+AT_AGENT: Final = frozenset({"http-heads", "probe-output"})
+"""Attacks on the agent of a node."""
+AT_DASHBOARD: Final = frozenset({"one-user"})
+"""Attacks on a shared dashboard."""
 
 
 async def attack(names: list[str], target: Target, seconds: float) -> None:
     """All at once, for so long, each from its own address."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds), asyncio.TaskGroup() as tasks:
-            for number, name in enumerate(names):
-                own = msgspec.structs.replace(target, address=f"127.0.0.{2 + number}")
+            for name in names:
+                number = 2 + list(ATTACKS).index(name)
+                own = msgspec.structs.replace(target, address=f"127.0.0.{number}")
                 tasks.create_task(_run(name, own), name=name)
 
 
@@ -481,15 +454,21 @@ def main() -> None:
     parser.add_argument("--plain", default="", help="ports of probes, metrics and thread dumps")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--kubeconfig", default="", help="of the API server, for attacks that store objects")
+    parser.add_argument("--dashboard", type=int, default=0, help="port of a shared dashboard")
+    parser.add_argument("--token", default="", help="of a user of the dashboard")
     parser.add_argument("--only", default="", help=f"of: {', '.join(ATTACKS)}")
     asked = parser.parse_args()
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # connections that a server closes are expected
     plain = tuple(int(port) for port in asked.plain.split(",") if port)
-    target = Target(asked.webhook, plain, kubeconfig=asked.kubeconfig)
+    target = Target(
+        asked.webhook, plain, kubeconfig=asked.kubeconfig, dashboard=asked.dashboard, token=asked.token
+    )
     names = asked.only.split(",") if asked.only else list(ATTACKS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(attack(names, target, asked.seconds))
-    print(json.dumps(names))
+    print(json.dumps(target.counts))
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main()

@@ -1,33 +1,47 @@
-"""A manager that is attacked for a minute, and the honest reviews that it answers meanwhile.
+"""Programs that are attacked for a minute, and what honest users saw of them meanwhile.
 
-control plane (testbed) ◀── lone_manager.py: the manager, with a watch on its loop ◀── attacks.py: a process of its own
-                                                                                  ◀── this process: 50 reviews a second
+attacked_cluster.py ◀── lone_manager.py: the manager, with a watch on its loop ◀── attacks.py: a process of its own
+                                                                               ◀── this process: 50 reviews a second
+                    ◀── attacked_programs.py: an agent and a dashboard, where an attack is on these
 
-PYTHONPATH=tests:. python -m bench.bench_attacks [--seconds 60] [--only halves,idle] [--each]. Prints; asserts nothing.
+PYTHONPATH=tests:. python -m bench.bench_attacks [--seconds 60] [--only halves,idle] [--each] [--cluster sandbox]
+PYTHONPATH=tests:. python -m bench.bench_attacks --page [--seconds 60]. Prints; asserts nothing.
 
-`--each`: one attack after the other, `--seconds` each. Everything is on this machine's loopback: honest reviews come
-from 127.0.0.1 as those of an API server, each attack from another address. The manager and the process that converts
-for it have one processor to themselves, as a pod has its CPU; all others share the rest. `--shared`: all share all.
+`--each`: one attack after the other, `--seconds` each. `--page`: each for EACH_S, then all at once for `--seconds`, and
+the figures as the tables of docs/security.md. Everything is on this machine's loopback: honest reviews come from
+127.0.0.1 as those of an API server, each attack from another address. The manager and the process that converts for
+it have one processor to themselves, as a pod has its CPU; all others share the rest. `--shared`: all share all.
 """
 
 import argparse
 import asyncio
 import base64
+import json
 import os
 import ssl
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import Any, get_args
 
 import aiohttp
 import msgspec
 import uvloop
 
-from bench.attacks import ATTACKS, NAMESPACE, stored
+from bench.attack_target import NAMESPACE, UNREVIEWED
+from bench.attacked_cluster import AttackedCluster, ClusterName, attacked_cluster
+from bench.attacked_programs import (
+    AttackedDashboard,
+    Seen,
+    Watched,
+    attacked_agent,
+    attacked_dashboard,
+)
+from bench.attacks import ASIDE, AT_AGENT, AT_DASHBOARD, ATTACKS, stored
 from bench.bench_admission import pod
 from bench.large import LoneManager
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -37,40 +51,48 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.resources import LEASES, NAMESPACES, PODS, SECRETS
-from support.control_plane import MANAGER_NAMESPACE, install_kinds
+from support.control_plane import MANAGER_NAMESPACE
 from support.reviews import posted, read, request
-from support.webhooks import LOOPBACK, free_port, install_configurations, webhook_settings
-from support.yaml_documents import yaml_document
-from testbed.control_plane import ControlPlane
+from support.webhooks import LOOPBACK, free_port, install_configurations, install_namespace, webhook_settings
 
 RATE = 50
 """Honest reviews a second."""
 REVIEW_S = 10.0
 """What an API server gives a review."""
+END_S = 60.0
+"""So long attacks may take to take back what they stored, on a machine where little time is left for them."""
+EACH_S = 8.0
+"""One attack of `--page`."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What honest reviews saw, and what it took of the manager."""
+    """What honest users of one program saw, and what it took of the program."""
 
     attack: str
-    reviews: int
+    program: str
+    asked: int
+    """Reviews, requests, or probes."""
     refused: int
-    """Not answered, or with something else than a review."""
+    """Not answered, or with something else than what was asked for."""
     p50_ms: float
     p99_ms: float
     longest_ms: float
+    """Of a probe: how late it was."""
     memory_mb: float
-    """At its highest, the manager and the process that converts for it together; what they share counts once."""
-    stop_ms: float
-    """CPU time of the loop's thread between two turns, at most."""
-    wait_ms: float
+    """At its highest, the program and the processes that it has started together; what they share counts once."""
+    stop_ms: float = 0.0
+    """CPU time of the loop's thread between two turns, at most. This and the next ones: of the manager alone."""
+    wait_ms: float = 0.0
     """Time between two turns, at most: other threads and other processes included."""
-    collection_ms: float
+    collection_ms: float = 0.0
     """CPU time of a garbage collection, at most."""
-    where: str
+    where: str = ""
     lease_kept: bool
-    set_s: float
+    """By the manager."""
+    set_s: float = 0.0
     """Until a CloneSet of another namespace had its pod, made in the middle of the attack."""
+    counts: dict[str, int] = {}
+    """What the attacks got, by words."""
 
 
 class Victim(msgspec.Struct, frozen=True):
@@ -96,10 +118,11 @@ def processors(numbers: set[int]) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def victim(plane: ControlPlane, folder: Path, log: int | None, own: set[int]) -> AsyncIterator[Victim]:
+async def victim(
+    cluster: AttackedCluster, folder: Path, log: int | None, own: set[int]
+) -> AsyncIterator[Victim]:
     """A manager as in a pod, with leader election, webhooks and all its ports, on processors of its own."""
-    await install_kinds(plane)
-    _service_account(plane, folder)
+    account = cluster.account(folder / "manager", of_manager=True)
     ports = {name: free_port() for name in ("metrics", "health-probe", "pprof")}
     webhook = free_port()
     flags = [f"--{name}-addr=127.0.0.1:{port}" for name, port in ports.items()]
@@ -109,30 +132,25 @@ async def victim(plane: ControlPlane, folder: Path, log: int | None, own: set[in
         "WEBHOOK_CERT_DIR": str(folder / "certs"),
         "WEBHOOK_CERT_WRITER": "secret",
     }
+    flags.append("--feature-gates=ImagePullJobGate=true")
     flags += [f"--webhook-addr={LOOPBACK}:{webhook}", f"--protection-log-path={folder / 'log'}"]
-    transport = HttpTransport(load_kubeconfig(plane.kubeconfig))
-    await install_configurations(Client(transport), webhook_settings(folder, port=webhook))
-    with processors(own):
-        manager = await LoneManager.start(folder, plane.url, flags=flags, env=environment, log=log)
+    transport = HttpTransport(load_kubeconfig(cluster.kubeconfig))
     client = Client(transport)
+    settings = webhook_settings(folder, port=webhook)
+    await install_namespace(client, settings)
+    await install_configurations(client, settings, unreviewed=UNREVIEWED)
+    with processors(own):
+        manager = await LoneManager.start(account, cluster.url, flags=flags, env=environment, log=log)
     try:
         authority = await _authority(client)
         tls = ssl.create_default_context(cadata=authority)
         tls.check_hostname = False
-        found = Victim(manager, client, webhook, tuple(ports.values()), tls, plane.kubeconfig)
-        await _ready(found)
-        yield found
+        attacked = Victim(manager, client, webhook, tuple(ports.values()), tls, cluster.kubeconfig)
+        await _ready(attacked)
+        yield attacked
     finally:
         await manager.end()
         await transport.close()
-
-
-def _service_account(plane: ControlPlane, folder: Path) -> None:
-    document = yaml_document(plane.manager_kubeconfig.read_text())
-    (folder / "token").write_text(document["users"][0]["user"]["token"])
-    (folder / "ca.crt").write_bytes(
-        base64.b64decode(document["clusters"][0]["cluster"]["certificate-authority-data"])
-    )
 
 
 async def _authority(client: Client) -> str:
@@ -202,78 +220,144 @@ class Honest:
 
 
 async def run(
-    names: list[str], *, seconds: float, each: bool, log: int | None, shared: bool
+    names: Sequence[str],
+    *,
+    seconds: float,
+    each_s: float = 0.0,
+    at_once: bool = True,
+    cluster: ClusterName = "real",
+    log: int | None = None,
+    shared: bool = False,
 ) -> list[Outcome]:
-    """Quiet, and then the attacks: all at once, or one after the other."""
-    found = []
+    """Quiet, and then the attacks: one after the other, for `each_s` (0: not so), and all `at_once`."""
+    outcomes: list[Outcome] = []
     every = os.sched_getaffinity(0)
     own = every if shared else {min(every)}
+    turns = [(min(seconds, 10.0), "none", list[str]())]
+    turns += [(each_s, name, [name]) for name in names if each_s]
+    turns += [(seconds, "all", list(names))] if at_once else []
     os.sched_setaffinity(0, every if shared else every - own or own)
-    async with await ControlPlane.start(controller_manager=False, scheduler=False) as plane:
-        with tempfile.TemporaryDirectory() as name:
-            async with victim(plane, Path(name), log, own) as one:
-                await _store(one.client, names)
-                found.append(await _measured(one, "none", [], min(seconds, 10.0)))
-                print(line(found[-1]), flush=True)
-                for title, chosen in [(name, [name]) for name in names] if each else [("all", names)]:
-                    found.append(await _measured(one, title, chosen, seconds))
-                    print(line(found[-1]), flush=True)
-    return found
+    try:
+        with tempfile.TemporaryDirectory() as folder_name:
+            folder = Path(folder_name)
+            async with (
+                attacked_cluster(cluster, folder) as place,
+                victim(place, folder, log, own) as attacked,
+                AsyncExitStack() as stack,
+            ):
+                await _store(attacked.client, names)
+                watched: list[Watched] = []
+                if not AT_AGENT.isdisjoint(names):
+                    account = place.account(folder / "agent", of_manager=False)
+                    agent = attacked_agent(place.kubeconfig, url=place.url, account=account, log=log)
+                    watched.append(await stack.enter_async_context(agent))
+                if not AT_DASHBOARD.isdisjoint(names):
+                    dashboard = attacked_dashboard(place.kubeconfig, attacked.client)
+                    watched.append(await stack.enter_async_context(dashboard))
+                for lasts_s, title, chosen in turns:
+                    for outcome in await _measured(attacked, watched, title, chosen, lasts_s):
+                        outcomes.append(outcome)
+                        print(line(outcome), flush=True)
+    finally:
+        os.sched_setaffinity(0, every)
+    return outcomes
 
 
-async def _store(client: Client, names: list[str]) -> None:
+async def _store(client: Client, names: Sequence[str]) -> None:
     await client.create(NAMESPACES, "", {"metadata": {"name": NAMESPACE}})
+    await client.create(NAMESPACES, "", {"metadata": {"name": UNREVIEWED}})
     for resource, doc in stored(names):
         await client.create(resource, doc["metadata"].get("namespace", ""), doc)
     await asyncio.sleep(1)  # until the manager has seen them
 
 
-async def _measured(one: Victim, title: str, names: list[str], seconds: float) -> Outcome:
-    await one.manager.report()
-    leader = await _leader(one.client)
-    honest = Honest(one)
-    attacker = None
-    if names:
-        attacker = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "bench.attacks", "--webhook", str(one.webhook)),
-            *(
-                "--plain",
-                ",".join(map(str, one.plain)),
-                "--seconds",
-                str(seconds + 4),
-                "--kubeconfig",
-                str(one.kubeconfig),
-                "--only",
-                ",".join(names),
-            ),
-            stdout=asyncio.subprocess.DEVNULL,
-        )
-        await asyncio.sleep(2)  # until it has begun
-    with Memory(one.manager.pid) as memory:
-        making = asyncio.create_task(_make_a_set(one.client, title, within_s=seconds))
-        await honest.run(seconds)
-        set_s = await making
-    if attacker is not None:
-        await attacker.wait()
-    report = await one.manager.report()
-    times = sorted(second * 1000 for second in honest.seconds)
-    for refusal in sorted(set(honest.refused))[:5]:
-        print(f"   refused {honest.refused.count(refusal)} times: {refusal}", file=sys.stderr)
+async def _measured(
+    attacked: Victim, watched: Sequence[Watched], title: str, names: Sequence[str], seconds: float
+) -> list[Outcome]:
+    """Of the manager, and of those of the other programs that are used."""
+    await attacked.manager.report()
+    leader = await _leader(attacked.client)
+    honest = Honest(attacked)
+    groups = [[one for one in names if (one in ASIDE) is aside] for aside in (False, True)]
+    attackers = [await _attack(attacked, watched, group, seconds + 4) for group in groups if group]
+    if attackers:
+        await asyncio.sleep(2)  # until they have begun
+    with ExitStack() as stack:
+        memory = stack.enter_context(Memory(attacked.manager.pid))
+        memories = [stack.enter_context(Memory(one.pid)) for one in watched]
+        async with asyncio.TaskGroup() as tasks:
+            making = tasks.create_task(_make_a_set(attacked.client, title, within_s=seconds))
+            using = [tasks.create_task(one.use(seconds)) for one in watched]
+            await honest.run(seconds)
+    counts = {words: count for one in attackers for words, count in (await _counts(one)).items()}
+    report = await attacked.manager.report()
+    kept = await _leader(attacked.client) == leader
+    mine = Seen(honest.seconds, honest.refused, counts)
+    return [
+        _outcome(
+            title,
+            "manager",
+            mine,
+            memory,
+            lease_kept=kept,
+            stop_ms=report["stop_ms"],
+            wait_ms=report["wait_ms"],
+            collection_ms=report["collection_ms"],
+            where=report["where"],
+            set_s=making.result(),
+        ),
+        *(
+            _outcome(title, one.name, use.result(), its, lease_kept=kept)
+            for one, use, its in zip(watched, using, memories, strict=True)
+        ),
+    ]
+
+
+def _outcome(title: str, program: str, seen: Seen, memory: "Memory", **more: Any) -> Outcome:
+    times = sorted(second * 1000 for second in seen.seconds) or [0.0]
+    for refusal in sorted(set(seen.refused))[:5]:
+        print(f"   {program}: refused {seen.refused.count(refusal)} times: {refusal}", file=sys.stderr)
     return Outcome(
         attack=title,
-        reviews=len(times),
-        refused=len(honest.refused),
+        program=program,
+        asked=len(seen.seconds),
+        refused=len(seen.refused),
         p50_ms=times[len(times) // 2],
         p99_ms=times[len(times) * 99 // 100],
         longest_ms=times[-1],
         memory_mb=memory.highest_mb,
-        stop_ms=report["stop_ms"],
-        wait_ms=report["wait_ms"],
-        collection_ms=report["collection_ms"],
-        where=report["where"],
-        lease_kept=await _leader(one.client) == leader,
-        set_s=set_s,
+        counts=seen.counts,
+        **more,
     )
+
+
+async def _attack(
+    attacked: Victim, watched: Sequence[Watched], names: Sequence[str], seconds: float
+) -> asyncio.subprocess.Process:
+    dashboards = [one for one in watched if isinstance(one, AttackedDashboard)]
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.attacks", "--webhook", str(attacked.webhook)),
+        *("--plain", ",".join(map(str, attacked.plain)), "--seconds", str(seconds)),
+        *("--kubeconfig", str(attacked.kubeconfig), "--only", ",".join(names)),
+        *(flag for one in dashboards for flag in ("--dashboard", str(one.port), "--token", one.hostile)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+
+
+async def _counts(attacker: asyncio.subprocess.Process) -> dict[str, int]:
+    """What it got, when it has ended. Raises RuntimeError when an attack failed: then nothing was measured."""
+    try:
+        async with asyncio.timeout(END_S):
+            said, _ = await attacker.communicate()
+    except TimeoutError:
+        attacker.kill()
+        await attacker.wait()
+        print(f"   attacks did not end within {END_S:g} s: what they got is not known", file=sys.stderr)
+        return {}
+    if attacker.returncode:
+        raise RuntimeError(f"the attacks ended with exit code {attacker.returncode}")
+    counts: dict[str, int] = json.loads(said)
+    return counts
 
 
 async def _make_a_set(client: Client, title: str, *, within_s: float) -> float:
@@ -328,8 +412,8 @@ def _share_mb(pid: int | str) -> float:
 
 
 HEAD = (
-    f"{'attack':<18}{'reviews':>8}{'refused':>8}{'p50 ms':>8}{'p99 ms':>8}{'max ms':>8}{'MB':>6}{'stop ms':>9}"
-    f"{'wait ms':>9}{'gc ms':>7}{'set s':>7}  lease  where the longest stop was"
+    f"{'attack':<18}{'program':<10}{'asked':>7}{'refused':>8}{'p50 ms':>8}{'p99 ms':>8}{'max ms':>8}{'MB':>6}"
+    f"{'stop ms':>9}{'wait ms':>9}{'gc ms':>7}{'set s':>7}  lease  where the longest stop was; what the attacks got"
 )
 
 
@@ -337,26 +421,80 @@ def line(one: Outcome) -> str:
     """One row of the table."""
     lease = "kept" if one.lease_kept else "LOST"
     return (
-        f"{one.attack:<18}{one.reviews:>8}{one.refused:>8}{one.p50_ms:>8.1f}{one.p99_ms:>8.1f}{one.longest_ms:>8.0f}"
-        f"{one.memory_mb:>6.0f}{one.stop_ms:>9.0f}{one.wait_ms:>9.0f}{one.collection_ms:>7.0f}{one.set_s:>7.2f}"
-        f"  {lease:<7}{one.where}"
+        f"{one.attack:<18}{one.program:<10}{one.asked:>7}{one.refused:>8}{one.p50_ms:>8.1f}{one.p99_ms:>8.1f}"
+        f"{one.longest_ms:>8.0f}{one.memory_mb:>6.0f}{one.stop_ms:>9.0f}{one.wait_ms:>9.0f}"
+        f"{one.collection_ms:>7.0f}{one.set_s:>7.2f}  {lease:<7}{one.where}{_got(one)}"
+    )
+
+
+def _got(one: Outcome) -> str:
+    return "; ".join(f"{count} {words}" for words, count in sorted(one.counts.items()))
+
+
+def page(outcomes: Sequence[Outcome]) -> str:
+    """The tables of docs/security.md: all at once, and one attack after the other."""
+    whole = [one for one in outcomes if one.attack == "all"]
+    single = [one for one in outcomes if one.attack != "all"]
+    # The agent and the dashboard have figures where an attack is on them, and beside those of no attack.
+    shown = [one for one in single if one.program in ("manager", _aim(one.attack)) or one.attack == "none"]
+    return "\n\n".join(
+        "\n".join(
+            [
+                "| attack | program | asked | refused | p50 | p99 | longest | Lease | memory | stop of the loop |",
+                "|---|---|---|---|---|---|---|---|---|---|",
+                *map(_row, rows),
+            ]
+        )
+        for rows in (whole, shown)
+        if rows
+    )
+
+
+def _aim(attack: str) -> str:
+    if attack in AT_AGENT:
+        return "agent"
+    return "dashboard" if attack in AT_DASHBOARD else "manager"
+
+
+def _row(one: Outcome) -> str:
+    stop = f"{one.stop_ms:.0f} ms" if one.program == "manager" else ""
+    kept = "kept" if one.lease_kept else "lost"
+    got = f" ({_got(one)})" if one.counts else ""
+    return (
+        f"| {one.attack}{got} | {one.program} | {one.asked} | {one.refused} | {one.p50_ms:.1f} ms"
+        f" | {one.p99_ms:.0f} ms | {one.longest_ms:.0f} ms | {kept} | {one.memory_mb:.0f} MB | {stop} |"
     )
 
 
 def main() -> None:
-    """Print a line a run."""
+    """Print a line a run and program."""
     parser = argparse.ArgumentParser(prog="bench.bench_attacks", description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--only", default="", help=f"of: {', '.join(ATTACKS)}")
     parser.add_argument("--each", action="store_true", help="one attack after the other")
+    parser.add_argument("--page", action="store_true", help="each, then all at once, as tables for the docs")
+    parser.add_argument("--cluster", choices=get_args(ClusterName), default="real")
     parser.add_argument("--shared", action="store_true", help="no processor for the manager alone")
-    parser.add_argument("--log", type=Path, help="write the manager's log to this file")
+    parser.add_argument("--log", type=Path, help="write the programs' logs to this file")
     asked = parser.parse_args()
     names = asked.only.split(",") if asked.only else list(ATTACKS)
     log = os.open(asked.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if asked.log else None
+    each_s = EACH_S if asked.page else asked.seconds if asked.each else 0.0
     print(HEAD)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(names, seconds=asked.seconds, each=asked.each, log=log, shared=asked.shared))
+        outcomes = runner.run(
+            run(
+                names,
+                seconds=asked.seconds,
+                each_s=each_s,
+                at_once=not asked.each,
+                cluster=asked.cluster,
+                log=log,
+                shared=asked.shared,
+            )
+        )
+    if asked.page:
+        print(f"\n{page(outcomes)}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+from bench.orphans import end_with_parent
 from pykruise.agent.flags import parse
 from pykruise.agent.process import run_process
 from pykruise.kube.config.kubeconfig import load_in_cluster
@@ -25,4 +26,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     main()

@@ -30,7 +30,11 @@ VALUES: list[dict[str, Any]] = [
     {"featureGates": "EnableExternalCerts=true", "externalCerts": {"annotations": {"a": "b"}}},
     {"featureGates": "AllAlpha=true", "crds": {"managed": False}, "installation": {"createNamespace": False}},
     {
-        "networkPolicy": {"apiServers": ["10.0.0.0/24"]},
+        "networkPolicy": {
+            "apiServers": ["10.0.0.0/24"],
+            "metricsFrom": ["10.1.0.0/24"],
+            "egressTo": ["10.2.0.5/32"],
+        },
         "manager": {"webhook": {"clientAuthority": "api-server-clients"}},
     },
     {

@@ -4,6 +4,7 @@ Others' objects are worked on as before, and what is stored of the refusal stays
 """
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
 
@@ -51,6 +52,26 @@ async def test_a_refusal_of_a_megabyte_stays_small_in_every_status(stage: Stage,
     stored = await stage.get("web", resource=case.resource)
     size = len(json.dumps(stored.get("status", {})))
     assert 0 < size <= len(json.dumps(stored["spec"])) + MOST_MORE
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_a_refusal_with_other_words_each_time_is_tried_again_as_rarely_as_any(
+    stage: Stage, case: Refused
+) -> None:
+    # given a webhook that puts a number of its own into each refusal
+    faulty = FaultyTransport(stage.manager_transport())
+    tries = itertools.count()
+    refused = (of for of in (case.quota.partition("/")[2].partition(".")[0], case.quota) if of)
+    faulty.on(
+        creations(stage.namespace, of=next(refused)),
+        lambda _: Answer(403, message=f"request {next(tries)}: no"),
+    )
+    await stage.start_manager(faulty, settings=PULLING if case.resource is IMAGE_LIST_PULL_JOBS else None)
+    # when
+    await stage.create(case.document, resource=case.resource)
+    await asyncio.sleep(60.0)
+    # then
+    assert 3 < next(tries) < 60
 
 
 async def test_one_tenants_refusals_with_a_wait_of_a_day_hold_nothing_else_up(

@@ -5,30 +5,32 @@ A warning at admission names what would be too long; where nothing can be made, 
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.cli.explain import explained
 from pykruise.kinds import kinds
+from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.admission import ReviewRule
 from pykruise.kube.documents import deep_copy
-from pykruise.kube.errors import InvalidError
+from pykruise.kube.errors import BadRequestError, InvalidError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import Code
+from pykruise.pods.workload.derived_names import LONGEST_NAME
 from support.reviews import after_both
 from support.scenario import Object, Stage
 from support.sources import ROOT
 from support.yaml_documents import yaml_documents
 
-EDGES: Final = (1, 39, 40, 41, 46, 47, 48, *range(50, 66), 100, 200, 246, 247, 248, 249, 253)
-"""Lengths around each of the limits that there are."""
+LENGTHS: Final = range(1, LONGEST_NAME + 1)
 
 MAKES_PODS: Final = (
     "CloneSet",
@@ -48,14 +50,24 @@ def _example(kind: Kind) -> Object | None:
     return next((one for one in yaml_documents(text) if one["kind"] == kind.resource.kind), None)
 
 
-WITH_EXAMPLES: Final = [
-    kind for kind in kinds() if kind.versions and kind.control is not None and _example(kind) is not None
-]
+OF_NODES: Final = {"NodeImage", "NodePodProbe"}
+"""Kinds whose objects are named after nodes; the manager makes them."""
+SPECS: Final[dict[str, Object]] = {
+    "NodeImage": {"images": {}},
+    "NodePodProbe": {},
+    "PersistentPodState": {
+        "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"},
+        "preferredPersistentTopology": [{"weight": 100, "preference": {"keys": ["kubernetes.io/hostname"]}}],
+    },
+}
+"""Of kinds that have no example."""
+
+KINDS: Final = [kind for kind in kinds() if kind.versions and kind.control is not None]
 
 
 def _named(kind: Kind, length: int) -> Object:
     """The example under a name of so many letters, with pods of its own."""
-    doc = deep_copy(_example(kind) or {})
+    doc = deep_copy(_example(kind) or _without_example(kind))
     doc["metadata"]["name"] = "n" * length
     spec = doc["spec"]
     for app in _apps(spec):
@@ -71,6 +83,12 @@ def _named(kind: Kind, length: int) -> Object:
         job = spec["template"]["broadcastJobTemplate"]["spec"]
         job["template"]["metadata"] = {"labels": {"app": f"of-{length}"}}
     return doc
+
+
+def _without_example(kind: Kind) -> Object:
+    resource = kind.resource
+    spec = SPECS[resource.kind]
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}, "spec": spec}
 
 
 def _apps(node: Any) -> Iterator[dict[str, Any]]:
@@ -90,29 +108,106 @@ def _rules() -> tuple[ReviewRule, ...]:
     return reviewers(AdmissionSettings(), ReviewContext(rng=random.Random(1)))
 
 
-def _is_warned(kind: Kind, doc: Object) -> bool:
-    answer = after_both(_rules(), kind.resource, {**doc, "apiVersion": kind.resource.api_version})
-    return any("it cannot be made" in one for one in answer.warnings)
+class Verdict(msgspec.Struct, frozen=True):
+    """What admission says of a name."""
+
+    refusal: str = ""
+    warnings: frozenset[str] = frozenset()
+    """What cannot be made, without the name."""
+
+
+def _verdict_of(kind: Kind, length: int) -> Verdict:
+    return _verdicts(kind.name)[length]
+
+
+@cache
+def _verdicts(name: str) -> Mapping[int, Verdict]:
+    (kind,) = (one for one in KINDS if one.name == name)
+    return {length: _review(kind, length) for length in LENGTHS}
+
+
+def _review(kind: Kind, length: int) -> Verdict:
+    doc = {**_named(kind, length), "apiVersion": kind.resource.api_version}
+    answer = after_both(_rules(), kind.resource, doc)
+    if answer.refusal is not None:
+        return Verdict(refusal=answer.refusal.message)
+    warnings = (one for one in answer.warnings if "it cannot be made" in one)
+    return Verdict(warnings=frozenset(one.partition(" would be ")[0] for one in warnings))
+
+
+def _is_warned(kind: Kind, length: int) -> bool:
+    return bool(_verdict_of(kind, length).warnings)
+
+
+def _edges(kind: Kind) -> tuple[int, ...]:
+    """The shortest and the longest name, and those on both sides of where admission says something else."""
+    said = {length: _verdict_of(kind, length) for length in LENGTHS}
+    turns = [
+        length
+        for length in LENGTHS[1:]
+        if (bool(said[length].refusal), said[length].warnings)
+        != (bool(said[length - 1].refusal), said[length - 1].warnings)
+    ]
+    return tuple(sorted({1, LONGEST_NAME, *turns, *(length - 1 for length in turns)}))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
+def test_what_is_too_long_for_a_name_is_too_long_for_a_longer_one(kind: Kind) -> None:
+    for length in LENGTHS[1:]:
+        before, after = _verdict_of(kind, length - 1), _verdict_of(kind, length)
+        assert bool(before.refusal) <= bool(after.refusal), length
+        assert before.warnings <= after.warnings or after.refusal, length
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
+def test_each_name_that_is_derived_is_warned_of_from_one_length_on(kind: Kind) -> None:
+    """The limits are those of the one list: nothing is derived that no length is too long for, and none is missed."""
+    settings = kind.settings()
+    for derived in kind.derived:
+        too_long = [
+            length
+            for length in LENGTHS
+            if any(len(name) > derived.longest for name in derived.of(_named(kind, length), settings))
+        ]
+        for length in too_long:
+            verdict = _verdict_of(kind, length)
+            assert verdict.refusal or f"metadata.name: {derived.what}" in verdict.warnings, length
+    warned = {one for length in LENGTHS for one in _verdict_of(kind, length).warnings}
+    assert warned <= {f"metadata.name: {derived.what}" for derived in kind.derived}
 
 
 @pytest.mark.virtual_time("names of all lengths")
-@pytest.mark.parametrize("kind", WITH_EXAMPLES, ids=lambda kind: kind.resource.kind)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
 async def test_an_object_by_any_name_works_or_says_why_not(stage: Stage, kind: Kind) -> None:
-    # given
     await stage.start_manager()
+    await _every_length_works_or_says_why_not(stage, kind, _edges(kind))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.virtual_time("names of all lengths")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
+async def test_an_object_by_each_name_works_or_says_why_not(stage: Stage, kind: Kind) -> None:
+    await stage.start_manager()
+    for begin in range(0, len(LENGTHS), 64):
+        await _every_length_works_or_says_why_not(stage, kind, LENGTHS[begin : begin + 64])
+
+
+async def _every_length_works_or_says_why_not(stage: Stage, kind: Kind, lengths: Sequence[int]) -> None:
+    # given
+    if kind.resource.kind in OF_NODES:
+        return  # the manager makes and deletes them with their nodes
     made: list[int] = []
     refused: dict[int, str] = {}
-    for length in EDGES:
+    for length in lengths:
         doc = _named(kind, length)
         try:
             await stage.create(doc, resource=kind.resource)
-        except InvalidError as error:
+        except (InvalidError, BadRequestError) as error:
             refused[length] = str(error)
             continue
         made.append(length)
     # Of kinds that make no pods several examples are in each other's way.
     if kind.resource.kind in MAKES_PODS:
-        assert made
         assert [length for length, said in refused.items() if "metadata.name" not in said] == []
     await asyncio.sleep(100)
     # then
@@ -130,12 +225,30 @@ async def _lengths_with_pods(stage: Stage) -> set[int]:
 
 async def _verdict(stage: Stage, kind: Kind, length: int, *, has_pod: bool) -> str:
     """What is wrong about the object whose name has so many letters; empty: nothing is."""
-    if kind.resource.kind not in MAKES_PODS or has_pod:
+    if has_pod:
         return ""
-    if not _is_warned(kind, _named(kind, length)):
-        return "no pod, and no warning"
     namespace = stage.namespace if kind.resource.namespaced else ""
     found = await explained(stage.client, Key(namespace, "n" * length), now=stage.clock(), kind=kind)
-    if not found.waits or found.waits[0].code != Code.NAME_TOO_LONG:
-        return f"no pod, and explain says {[(one.code, one.words) for one in found.waits][:2]}"
+    codes = [one.code for one in found.waits]
+    if kind.resource.kind not in MAKES_PODS and Code.NAME_TOO_LONG not in codes:
+        return ""
+    if not _is_warned(kind, length):
+        return f"no warning, and explain says {codes}"
+    if codes[:1] != [Code.NAME_TOO_LONG]:
+        return f"no pod, and explain says {codes}"
+    if kind.control is None or kind.control.standing is None:
+        return ""
+    stored = await stage.get("n" * length, resource=kind.resource)
+    workloads = [
+        one
+        for one in await stage.stored(CLONE_SETS)
+        if any(
+            owner["uid"] == stored["metadata"]["uid"] for owner in one["metadata"].get("ownerReferences", ())
+        )
+    ]  # a UnitedDeployment says that its subsets are not ready, and they say why
+    conditions = [
+        condition for one in (stored, *workloads) for condition in one.get("status", {}).get("conditions", ())
+    ]
+    if not any(one.get("reason") == Code.NAME_TOO_LONG and one["status"] == "True" for one in conditions):
+        return f"no pod, and its conditions are {conditions}"
     return ""

@@ -21,7 +21,7 @@ from pykruise.kube.election.key_slots import slot_of
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.manager import Manager
-from pykruise.pods.reasons import AT_REST, Code
+from pykruise.pods.reasons import AT_REST, CODES, Code
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import NOTHING
 from pykruise.sandbox.virtual_time import VirtualLoop
@@ -195,12 +195,32 @@ class _World(Stage):
                 if not problems:
                     self._break("rest", f"it is as wanted, but still written to: {self._storage.trace[-3:]}")
                 break
+            await self._ask_what_stands_still(quiet_s)
         if not self._found:
             self._found += problems
         if not self._found:
             await self._say_why_they_rest()
         if not self._found:
             await self._stay_at_rest()
+
+    async def _ask_what_stands_still(self, quiet_s: float) -> None:
+        """That nothing has to be done is not said while nothing moves for longer than was promised."""
+        kind = next(one for one in kinds() if one.resource == self._resource)
+        try:
+            namespace = NAMESPACE if kind.resource.namespaced else ""
+            document = decode(await self._client.get(kind.resource, namespace, NAME))
+        except NotFoundError:
+            return
+        for one in (document.get("status") or {}).get("conditions") or ():
+            is_wait = one["type"] == WAITING and str(one.get("message")).endswith(NOTHING)
+            if not is_wait or one["status"] != "True" or one.get("reason") in AT_REST:
+                continue
+            promised_s = CODES[Code(one["reason"])].moves_in_s
+            if quiet_s > promised_s:
+                words = f"{one['reason']} ({one['message']})"
+                self._break(
+                    "said", f"nothing moves for {quiet_s:g} s, and it says {words} within {promised_s:g} s"
+                )
 
     async def _say_why_they_rest(self) -> None:
         """The object names what explain names first, where that has a remedy; and it says of nothing that stands still

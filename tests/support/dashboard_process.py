@@ -97,9 +97,10 @@ class Hand:
 class Served:
     """One that serves. `link`: opens once; empty where people log in."""
 
-    def __init__(self, url: str, link: str) -> None:
+    def __init__(self, url: str, link: str, pid: int) -> None:
         self.url = url
         self.link = link
+        self.pid = pid
 
 
 def free_port() -> int:
@@ -126,7 +127,7 @@ def serving(kubeconfig: Path, *arguments: str) -> Iterator[Served]:
         for line in process.stdout:
             said += line
             if found := re.search(r"(http://[^\s#]+/)(#token=\S+)?(?=[\s;])", said):
-                yield Served(found[1], found[0] if found[2] else "")
+                yield Served(found[1], found[0] if found[2] else "", process.pid)
                 break
         else:
             raise AssertionError(f"pykruise dashboard ended: {said}")

@@ -14,6 +14,7 @@ from pykruise.admission.settings import admission_settings
 from pykruise.kinds.gates import Gates
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock, system_clock
+from pykruise.kube.documents import Document
 from pykruise.kube.errors import AlreadyExistsError, NotFoundError
 from pykruise.kube.resources import NAMESPACES
 from pykruise.manager.settings import Settings, WebhookSettings
@@ -64,13 +65,22 @@ async def install_namespace(client: Client, settings: Settings) -> None:
         await client.create(NAMESPACES, "", namespace)
 
 
-async def install_configurations(client: Client, settings: Settings) -> None:
-    """Both webhook configurations, as an installer writes them."""
+async def install_configurations(client: Client, settings: Settings, *, unreviewed: str = "") -> None:
+    """Both webhook configurations, as an installer writes them; `unreviewed`: a namespace that they leave out."""
     rules = reviewers(admission_settings(settings.gates, namespace=settings.own_namespace))
     for resource, doc in zip(
         (MUTATING, VALIDATING), configurations(rules, endpoint_of(settings)), strict=True
     ):
+        if unreviewed:
+            _leave_out(doc, unreviewed)
         await client.create(resource, "", doc)
+
+
+def _leave_out(doc: Document, namespace: str) -> None:
+    for entry in doc["webhooks"]:
+        selector = entry.setdefault("namespaceSelector", {})
+        named = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [namespace]}
+        selector["matchExpressions"] = [*selector.get("matchExpressions", ()), named]
 
 
 async def uninstall_configurations(client: Client) -> None:

@@ -1,5 +1,6 @@
 """The Helm chart: it renders to what `pykruise install` prints, and its values do what users know."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,28 @@ def test_the_network_policy_of_webhooks_is_the_one_that_install_prints() -> None
         "--webhook-client-ca-file=/etc/kruise-webhook-clients/ca.crt"
         in container(list(rendered.values()))["args"]
     )
+
+
+@pytest.mark.parametrize("given", list(itertools.product([False, True], repeat=3)))
+def test_the_network_policy_has_the_directions_that_were_given(given: tuple[bool, bool, bool]) -> None:
+    # given
+    addresses = [(f"10.0.{number}.0/24",) if is_given else () for number, is_given in enumerate(given)]
+    api_servers, metrics_from, egress_to = addresses
+    wanted = Installation(api_servers=api_servers, metrics_from=metrics_from, egress_to=egress_to)
+    # when
+    values = {"apiServers": [*api_servers], "metricsFrom": [*metrics_from], "egressTo": [*egress_to]}
+    rendered = by_name(render(CHART, networkPolicy=values))
+    # then
+    name = ("NetworkPolicy", "kruise-controller-manager")
+    printed = by_name(manifests(wanted)).get(name)
+    assert rendered.get(name) == printed
+    assert (printed is not None) is any(given)
+    if printed is not None:
+        spec = printed["spec"]
+        ports = [port["port"] for rule in spec.get("ingress", ()) for port in rule["ports"]]
+        assert sorted(ports) == ([8000, 8080, 9876] if api_servers or metrics_from else [])
+        assert ("egress" in spec) is bool(egress_to)
+        assert spec["policyTypes"] == [one for one in ("Ingress", "Egress") if one.lower() in spec]
 
 
 def test_values_reach_the_agents() -> None:

@@ -32,7 +32,7 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Create, Delete, Patch
-from pykruise.runtime.execute import Executor
+from pykruise.runtime.execute import Executor, Failure
 from pykruise.runtime.plan import CREATED_NAME, Chain, Note, Plan, Stage, Step
 
 OWNER = {
@@ -738,3 +738,15 @@ async def test_a_creation_without_a_name_is_not_repeated_when_its_answer_is_lost
     assert store.log == ["create made-0"]
     assert outcome.failure is not None
     assert not outcome.failure.is_stale
+
+
+@pytest.mark.parametrize(
+    "quoted", ["web-{}", "web-{:.3}…", "web-{:.2}..."], ids=["whole", "cut", "cut by dots"]
+)
+def test_a_refusal_is_the_same_whatever_the_name_that_was_chosen(quoted: str) -> None:
+    def message(end: str) -> str:
+        action = Create(resource=PODS, key=Key("default", f"web-{end}"), body={})
+        error = InvalidError(Status(code=422, message=f'Invalid value: "{quoted.format(end)}"'))
+        return Failure("create pods", "", Step(action=action, because="1 missing"), error).reason.message
+
+    assert message("k76rk") == message("22vqh") == 'create pods: Invalid value: "…"'

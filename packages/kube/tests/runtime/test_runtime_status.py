@@ -6,7 +6,15 @@ import pytest
 
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kube.ids import Key
-from pykruise.runtime.status import StatusPace, can_wait, status_patch
+from pykruise.runtime.status import (
+    FORGET_S,
+    SUSPECTED_S,
+    StatusPace,
+    UnkeptFields,
+    can_wait,
+    differs_in_words_alone,
+    status_patch,
+)
 
 KEY = Key("ns", "web")
 
@@ -106,3 +114,45 @@ def test_what_no_client_knows_can_wait(wanted: dict[str, Any], waits: bool) -> N
     stored = conditions(Failed="a", Own="a", Alarm="c")
     assert can_wait(stored, wanted, own={"Own", "Alarm"}, urgent={"Alarm"}) is waits
     assert not can_wait(stored, wanted, own=(), urgent=())
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "is_words"),
+    [
+        ("request 8: no", "Webhook", True),
+        ("request 7: no", "Webhook", False),
+        ("request 8: no", "Quota", False),
+    ],
+    ids=["other words", "the same", "another code"],
+)
+def test_other_words_for_the_same_failure_are_no_other_status(
+    message: str, reason: str, is_words: bool
+) -> None:
+    def status(message: str, reason: str) -> dict[str, Any]:
+        return {"replicas": 1, "conditions": [{"type": "Stalled", "reason": reason, "message": message}]}
+
+    assert differs_in_words_alone(status("request 7: no", "Webhook"), status(message, reason)) is is_words
+
+
+def test_a_field_that_was_missing_once_is_written_again_and_one_that_always_is_left_out_for_long() -> None:
+    # given
+    fields = UnkeptFields()
+    wanted = {"replicas": 1, "updatedReplicas": 1}
+    # when another manager has taken it away in between
+    assert fields.learn(wanted, {"replicas": 1}, now=0.0) == SUSPECTED_S
+    assert fields.without(wanted, now=1.0) == {"replicas": 1}
+    # then it is written again a moment later
+    assert fields.without(wanted, now=SUSPECTED_S) == wanted
+    # and when it is not there again, no write can help
+    assert fields.learn(wanted, {"replicas": 1}, now=SUSPECTED_S) is None
+    assert fields.without(wanted, now=FORGET_S) == {"replicas": 1}
+    assert fields.without(wanted, now=FORGET_S + SUSPECTED_S) == wanted
+
+
+def test_a_field_that_was_not_written_now_is_not_looked_for() -> None:
+    fields = UnkeptFields()
+    assert fields.learn({"replicas": 2}, {"replicas": 2}, now=0.0) is None
+    assert fields.without({"replicas": 2, "updatedReplicas": 1}, now=1.0) == {
+        "replicas": 2,
+        "updatedReplicas": 1,
+    }

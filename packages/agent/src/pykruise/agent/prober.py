@@ -44,6 +44,7 @@ from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, Instant
 from pykruise.kube.control.controller import Controller
 from pykruise.kube.control.queue import WorkQueue
+from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import PODS
@@ -237,7 +238,8 @@ class Prober:
         if view is None:
             return
         checks = dict(self._checks)
-        patch = diff_merge(view.status, status_of(view.spec, view.status, checks, self._clock()))
+        status = fitting_status(status_of(view.spec, view.status, checks, self._clock()))
+        patch = diff_merge(view.status, status)
         if patch:
             body: dict[str, Any] = {"metadata": {"uid": view.uid}, "status": patch}
             if not await self._writer.patch_status(NODE_POD_PROBES, key, body, uid=view.uid):

@@ -39,6 +39,7 @@ from pykruise.kube.clock import Clock, format_time
 from pykruise.kube.control.controller import Controller
 from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.documents import get_path
+from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.ids import Key
 
 __all__ = ["Recreator"]
@@ -210,7 +211,7 @@ class Recreator:
 
     async def _report(self, request: Request, status: Mapping[str, Any]) -> None:
         key = Key(request.namespace, request.name)
-        body = {"metadata": {"uid": request.uid}, "status": dict(status)}
+        body = {"metadata": {"uid": request.uid}, "status": fitting_status(dict(status))}
         await self._writer.patch_status(REQUESTS, key, body, uid=request.uid)
 
 

@@ -1,14 +1,15 @@
 """Text from outside, cut where it enters: what an API server, a webhook behind it or a container runtime says.
 
 text of any length ──▶ excerpt() ──▶ its beginning and its end, MOST_TEXT characters at most
+status of any size ──▶ fitting_status() ──▶ the same counts and entries, with texts and lists of names that fit
 
 Such text is kept in errors, logged, and stored in conditions, several times at once. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["MOST_TEXT", "excerpt", "with_short_messages"]
+__all__ = ["MOST_NAMED", "MOST_TEXT", "MOST_TOLD", "excerpt", "fitting_status", "with_short_messages"]
 
 MOST_TEXT: Final = 1024
 """Characters of a text from outside."""
@@ -52,3 +53,94 @@ def _short_item(name: str, item: Any) -> Any:
     if isinstance(item, str):
         return excerpt(item) if name.lower().endswith(_TOLD) else item
     return with_short_messages(item)
+
+
+# ── whole statuses ───────────────────────────────────────────────────────────
+
+MOST_TOLD: Final = 24 * 1024
+"""Bytes of the messages of a status's entries (subsets, images, containers) together: with 256 of them, 96 each. The
+status's own message and conditions are not among them."""
+MOST_NAMED: Final = 24 * 1024
+"""Bytes of a status's lists of names together: nodes or namespaces where something failed. A number beside says how
+many there are."""
+_LENGTHS: Final = (MOST_TEXT, 512, 256, 128, 64, 16, 0)
+"""Bytes of a message: the first of these with which all fit. Thousands of entries have no messages at all."""
+_CODE: Final = 64
+"""Bytes of a reason, at least: a code is whole or of no use."""
+_OWN: Final = "conditions"
+
+
+def fitting_status(status: dict[str, Any]) -> dict[str, Any]:
+    """The status with messages and lists of names that fit; itself where all do.
+
+    A status that is too large for an API server is never stored, so that it says nothing any more. The number of its
+    entries is that of the spec, or has a bound of its kind's.
+    """
+    short: dict[str, Any] = with_short_messages(status)
+    entries = {name: value for name, value in short.items() if name != _OWN}
+    told = [size for name, value in entries.items() for size in _told_sizes(name, value, depth=0)]
+    length = next(
+        (one for one in _LENGTHS if sum(min(one, size) for size in told) <= MOST_TOLD), _LENGTHS[-1]
+    )
+    fitting: dict[str, Any] = _Fitting(length if sum(told) > MOST_TOLD else None).fit(short, depth=0)
+    return fitting
+
+
+def _told_sizes(name: str, value: Any, depth: int) -> Iterator[int]:
+    """Bytes of each message below the status itself."""
+    match value:
+        case str():
+            if depth and name.lower().endswith(_TOLD):
+                yield len(value.encode("utf-8", "surrogatepass"))
+        case Mapping():
+            for key, item in value.items():
+                yield from _told_sizes(str(key), item, depth + 1)
+        case list() | tuple():
+            for item in value:
+                yield from _told_sizes("", item, depth + 1)
+        case _:
+            return
+
+
+class _Fitting:
+    """One pass over a status. `length`: bytes of a message of an entry; None: all of it."""
+
+    def __init__(self, length: int | None) -> None:
+        self._length = length
+        self._left = MOST_NAMED
+
+    def fit(self, value: Any, depth: int, *, is_own: bool = False) -> Any:
+        """The value, or what of it fits."""
+        match value:
+            case Mapping():
+                items = {
+                    key: self._item(str(key), item, depth, is_own=is_own or (depth == 0 and key == _OWN))
+                    for key, item in value.items()
+                }
+                return items if any(items[key] is not item for key, item in value.items()) else value
+            case list() | tuple():
+                if value and all(isinstance(item, str) for item in value):
+                    return self._names(value)
+                parts = [self.fit(item, depth + 1, is_own=is_own) for item in value]
+                return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
+            case _:
+                return value
+
+    def _item(self, name: str, item: Any, depth: int, *, is_own: bool) -> Any:
+        if not isinstance(item, str):
+            return self.fit(item, depth + 1, is_own=is_own)
+        if is_own or not depth or self._length is None or not name.lower().endswith(_TOLD):
+            return item
+        length = self._length if name.lower().endswith("message") else max(self._length, _CODE)
+        size = len(item.encode("utf-8", "surrogatepass"))
+        if size <= length:
+            return item
+        return excerpt(item, most=max(16, length * len(item) // size)) if length else ""
+
+    def _names(self, names: list[str] | tuple[str, ...]) -> Any:
+        """As many of the first ones as fit."""
+        for number, name in enumerate(names):
+            self._left -= len(name.encode("utf-8", "surrogatepass")) + 3
+            if self._left < 0:
+                return list(names[:number])
+        return names

@@ -32,7 +32,7 @@ from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Note, Plan
 from pykruise.runtime.reasons import Reason, WriteFault
 
-__all__ = ["CHURN_ENTRIES", "ChurnBrake", "Hold", "held_back"]
+__all__ = ["CHURN_ENTRIES", "FREE_TURNS", "ChurnBrake", "Hold", "held_back"]
 
 YOUNG_S: Final = 30.0
 AGAIN_S: Final = 1.0

@@ -82,14 +82,29 @@ class Failure(msgspec.Struct, frozen=True):
         The name of what is created is chosen anew each time, so it is left out. A status that has it would
         differ after every try, and each write of it is an event that starts the next try at once.
         """
-        text = str(self.error)
         action = self.step.action
-        text = text.replace(action.key.name, "…") if isinstance(action, Create) else text
+        text = (
+            _without_name(str(self.error), action.key.name) if isinstance(action, Create) else str(self.error)
+        )
         code, remedy = _cause_of(self.error)
         if isinstance(self.error, InvalidError) and is_named_too_long(action):
             code, remedy = WriteFault.NAME_TOO_LONG, _SHORTER
         return Reason(code, f"{self.purpose}: {text}", remedy)
 
+
+def _without_name(text: str, name: str) -> str:
+    """The text without the name of what is created. API servers cut long values that they quote, names among them."""
+    text = text.replace(name, "…")
+    for length in range(len(name) - 1, max(len(name) - _RANDOM, 0), -1):
+        for gap in _GAPS:
+            text = text.replace(f"{name[:length]}{gap}", "…")
+    return text
+
+
+_RANDOM = 5
+"""Characters at the end of a name that are chosen anew with each try."""
+_GAPS = ("…", "...")
+"""What stands for the rest of a value that was cut."""
 
 _SHORTER = (
     "what is made of it is named after it, and that is too long: delete it, and create it by a shorter name"

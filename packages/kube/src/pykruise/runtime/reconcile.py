@@ -30,9 +30,11 @@ from pykruise.runtime.status import (
     A_MOMENT_S,
     OWN_CONDITIONS_S,
     PER_SECOND_BUSY,
+    WORDS_S,
     StatusPace,
     UnkeptFields,
     can_wait,
+    differs_in_words_alone,
     status_patch,
 )
 
@@ -138,6 +140,8 @@ class _Past(msgspec.Struct):
     logged: str = ""
     logged_at: float = 0.0
     """The code of the failed write that the log named last, and when."""
+    worded_at: float = -WORDS_S
+    """When a failure was last written that differed in words alone."""
     in_terminating: bool = False
     """Its namespace terminates: that takes no new objects, and nothing ends it but its end."""
 
@@ -369,6 +373,12 @@ class Reconciler:
         status = reported if reported is not None else plan.status
         waiting = failure.reason if reported is not None else plan.waiting
         status = self._with_kstatus(owner, status, waiting, snapshot)
+        stored = owner.whole_status if self._reports_ready else owner.stored_status
+        if status is not None and differs_in_words_alone(stored, status):
+            past, now = self._past_of(owner), asyncio.get_running_loop().time()
+            if now - past.worded_at < WORDS_S:
+                return
+            past.worded_at = now
         await self._report(owner, status, at_once=True)
 
     async def _report_beside(
@@ -425,11 +435,12 @@ class Reconciler:
         self._past_of(owner).own_owed_since = None
         outcome = await self._executor_of(owner.key).execute(_alone(patch))
         past.is_status_refused = outcome.failure is not None and not outcome.failure.is_stale
+        again_s = None
         if outcome.failure is None:
-            self._look_for_unkept(owner, wanted, now=now)
+            again_s = self._look_for_unkept(owner, patch, now=now)
             if self._reports_ready:
                 self._look_for_kstatus(owner)
-        return _Report(failure=outcome.failure)
+        return _Report(due_in_s=again_s, failure=outcome.failure)
 
     def _patience_s(self, owner: Owner, status: Document) -> float:
         """Seconds that the status may wait for something else to be written with it."""
@@ -476,11 +487,15 @@ class Reconciler:
         since = unready_since(owner.kstatus)
         self._rollouts.note(owner.key, generation, standing, since=since, now=snapshot.now)
 
-    def _look_for_unkept(self, owner: Owner, wanted: Document, *, now: float) -> None:
+    def _look_for_unkept(self, owner: Owner, patch: Patch, *, now: float) -> float | None:
+        """Of what was written just now. What another manager has taken away before was not in the patch. Returns when
+        a status without a field that was missing for the first time is written again."""
+        written = patch.body["status"] if isinstance(patch.body, dict) else {}
         stored = self._objects.get(owner.key)
         if stored is not None and stored.uid == owner.uid:
             kept = owner_of(stored, self._resource, is_shared=owner.is_guarded).whole_status
-            self._unkept.learn(wanted, kept, now=now)
+            return self._unkept.learn(written, kept, now=now)
+        return None
 
     def _look_for_kstatus(self, owner: Owner) -> None:
         """A definition of before may have no place for the conditions: what API servers drop is not written again."""

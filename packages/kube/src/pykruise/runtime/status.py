@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from pykruise.kube.excerpts import with_short_messages
+from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.patches.types import PatchType
@@ -27,9 +27,11 @@ __all__ = [
     "OWN_CONDITIONS_S",
     "PER_SECOND",
     "PER_SECOND_BUSY",
+    "WORDS_S",
     "StatusPace",
     "UnkeptFields",
     "can_wait",
+    "differs_in_words_alone",
     "status_patch",
 ]
 
@@ -45,6 +47,10 @@ API servers (20 updates a second)."""
 
 A_MOMENT_S = 0.05
 """How long a status waits for the writes of its own plan, which change it again: they mostly take less."""
+
+WORDS_S = 60.0
+"""How long a failure whose status differs in words alone from the stored one is not written again. Each write wakes the
+object, which tries again at once: a refusal that has another id or time in it each time would make a loop of that."""
 
 OWN_CONDITIONS_S = 60.0
 """How long a status waits for a further reason to be written when only conditions differ that no client knows."""
@@ -66,6 +72,22 @@ def can_wait(
     return bool(own) and essence(stored) == essence(wanted)
 
 
+def differs_in_words_alone(stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the two say the same with other messages: all else is equal, codes of conditions included."""
+    return stored != wanted and _without_words(stored) == _without_words(wanted)
+
+
+_WORDS = frozenset({"message", "lastUpdateTime"})
+
+
+def _without_words(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_words(item) for name, item in value.items() if name not in _WORDS}
+    if isinstance(value, list | tuple):
+        return [_without_words(item) for item in value]
+    return value
+
+
 def _alarm(condition: Mapping[str, Any]) -> tuple[Any, ...]:
     return condition.get("type"), condition.get("status"), condition.get("reason")
 
@@ -81,14 +103,14 @@ def status_patch(
 ) -> Patch | None:
     """The narrowest merge patch of the status that makes `stored` show `wanted`; None: it does already.
 
-    Messages are excerpts of what the plan says (kube/excerpts.py).
+    Messages are excerpts of what the plan says, and lists of names have so many as fit (kube/excerpts.py).
 
     `resource_version`: of a status that others write too, the one that `wanted` was worked out from.
     """
     difference = diff_merge(stored, wanted)
-    if with_short_messages(difference) is not difference:
-        # Several refusals in one message: what does not fit into etcd is never stored, and each try is an event.
-        difference = diff_merge(stored, with_short_messages(wanted))
+    if difference and (fitting := fitting_status(wanted)) is not wanted:
+        # What does not fit into etcd is never stored, and each try is an event.
+        difference = diff_merge(stored, fitting)
     if not difference:
         return None
     return Patch(
@@ -135,6 +157,9 @@ class StatusPace:
         self._buckets.pop(key, None)
 
 
+SUSPECTED_S = 10.0
+"""How long a field that was missing once is left out."""
+
 FORGET_S = 600.0
 """How long a field that an API server did not keep is left out of statuses: its definition may be replaced."""
 
@@ -146,21 +171,31 @@ class UnkeptFields:
     """Fields of a kind's status that API servers drop, since the installed definition has no place for them.
 
     A definition of another release may lack fields that this program writes. Each plan would find the difference again
-    and write it again, so a field that was written and is not there afterwards is left out of what is compared.
+    and write it again, so a field that was written and is not there afterwards is left out of what is compared: for a
+    moment at first, since another manager may have written in between, and for long when it is not there again.
     """
 
     def __init__(self) -> None:
         self._until: dict[_Path, float] = {}
+        self._suspected: dict[_Path, float] = {}
+        """Fields that were missing once, and when."""
 
     def without(self, wanted: dict[str, Any], *, now: float) -> dict[str, Any]:
         """The status without the fields that are not kept. `now`: seconds of the event loop."""
         self._until = {path: until for path, until in self._until.items() if until > now}
         return _without(wanted, frozenset(self._until), ()) if self._until else wanted
 
-    def learn(self, wanted: Mapping[str, Any], stored: Mapping[str, Any], *, now: float) -> None:
-        """`stored`: the status as the API server answered when `wanted` was written."""
-        for path in _missing(wanted, stored, ()):
-            self._until[path] = now + FORGET_S
+    def learn(self, written: Mapping[str, Any], stored: Mapping[str, Any], *, now: float) -> float | None:
+        """`stored`: the status after the patch `written` was applied. Returns in how many seconds a field that is
+        missing for the first time is to be written again."""
+        self._suspected = {path: at for path, at in self._suspected.items() if now - at < FORGET_S}
+        is_new = False
+        for path in _missing(written, stored, ()):
+            since = self._suspected.setdefault(path, now)
+            is_sure = now - since >= SUSPECTED_S
+            self._until[path] = now + (FORGET_S if is_sure else SUSPECTED_S)
+            is_new |= not is_sure
+        return SUSPECTED_S if is_new else None
 
 
 def _without(value: Any, unkept: frozenset[_Path], path: _Path) -> Any:

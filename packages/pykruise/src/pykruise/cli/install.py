@@ -33,16 +33,20 @@ def install_text(
     webhook_host: str = "",
     webhook_port: int = 9876,
     api_servers: tuple[str, ...] = (),
+    metrics_from: tuple[str, ...] = (),
+    egress_to: tuple[str, ...] = (),
     client_authority: str = "",
     has_crds: bool = True,
     stored_version: str = HUB_STORED,
 ) -> str:
     """The manifests as YAML. Raises CommandError for gates or addresses that cannot be meant."""
-    for cidr in api_servers:
-        try:
-            ip_network(cidr)
-        except ValueError as error:
-            raise CommandError(f"--api-server: {error}; write 10.0.0.0/24, or 10.0.0.5/32") from error
+    flags = {"--api-server": api_servers, "--metrics-from": metrics_from, "--egress-to": egress_to}
+    for flag, addresses in flags.items():
+        for cidr in addresses:
+            try:
+                ip_network(cidr)
+            except ValueError as error:
+                raise CommandError(f"{flag}: {error}; write 10.0.0.0/24, or 10.0.0.5/32") from error
     try:
         gates = parse([feature_gates])
     except GateError as error:
@@ -62,6 +66,8 @@ def install_text(
         webhook_host=webhook_host,
         webhook_port=webhook_port,
         api_servers=api_servers,
+        metrics_from=metrics_from,
+        egress_to=egress_to,
         client_authority=client_authority,
         has_crds=has_crds,
         layout=stored_version,

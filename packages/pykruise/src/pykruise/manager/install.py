@@ -79,6 +79,10 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     """How many replicas share the work; 1: one leads and does all of it."""
     api_servers: tuple[str, ...] = ()
     """Addresses (CIDR) that reviews come from; with them, a NetworkPolicy lets no other address reach the webhooks."""
+    metrics_from: tuple[str, ...] = ()
+    """Addresses (CIDR) that metrics are read from; with them, no other address reaches the metrics."""
+    egress_to: tuple[str, ...] = ()
+    """Addresses (CIDR) of API servers; with them, managers connect to no other address."""
     client_authority: str = ""
     """A ConfigMap in `namespace` with `ca.crt`: who issued the certificates that API servers show to webhooks."""
 
@@ -126,7 +130,7 @@ def workload(wanted: Installation) -> list[Document]:
         _service(wanted),
         _deployment(wanted),
         *([_budget(wanted)] if wanted.replicas > 1 else []),
-        *([_policy(wanted)] if wanted.api_servers else []),
+        *([_policy(wanted)] if wanted.api_servers or wanted.metrics_from or wanted.egress_to else []),
     ]
 
 
@@ -174,22 +178,38 @@ def _budget(wanted: Installation) -> Document:
 
 
 def _policy(wanted: Installation) -> Document:
-    """Probes come from nodes, whose addresses are not known here: their port is open, as is that of metrics."""
-    sources = [{"ipBlock": {"cidr": cidr}} for cidr in wanted.api_servers]
-    open_ports = [{"protocol": "TCP", "port": port} for port in (wanted.health_port, wanted.metrics_port)]
+    """Who reaches managers, and what they reach, as far as it was given. Probes come from nodes, whose addresses are
+    not known here: their port is open."""
+    ingress = [
+        _rule(wanted.api_servers, wanted.webhook_port),
+        *(
+            [_rule((), wanted.health_port), _rule(wanted.metrics_from, wanted.metrics_port)]
+            if wanted.metrics_from
+            else [_rule((), wanted.health_port, wanted.metrics_port)]
+        ),
+    ]
+    is_in, is_out = bool(wanted.api_servers or wanted.metrics_from), bool(wanted.egress_to)
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": {"name": MANAGER, "namespace": wanted.namespace},
         "spec": {
             "podSelector": {"matchLabels": dict(POD_LABELS)},
-            "policyTypes": ["Ingress"],
-            "ingress": [
-                {"from": sources, "ports": [{"protocol": "TCP", "port": wanted.webhook_port}]},
-                {"ports": open_ports},
-            ],
+            "policyTypes": [*(["Ingress"] if is_in else []), *(["Egress"] if is_out else [])],
+            **({"ingress": ingress} if is_in else {}),
+            **({"egress": [{"to": _blocks(wanted.egress_to)}]} if is_out else {}),
         },
     }
+
+
+def _rule(sources: Sequence[str], *ports: int) -> Document:
+    """These ports, from these addresses; none: from all."""
+    given = {"from": _blocks(sources)} if sources else {}
+    return {**given, "ports": [{"protocol": "TCP", "port": port} for port in ports]}
+
+
+def _blocks(addresses: Sequence[str]) -> list[Document]:
+    return [{"ipBlock": {"cidr": cidr}} for cidr in addresses]
 
 
 def _deployment(wanted: Installation) -> Document:

@@ -5,6 +5,7 @@ Code ──▶ CODES ──▶ docs/reasons.md, explain
 Pure.
 """
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
@@ -14,6 +15,7 @@ import msgspec
 from pykruise.runtime.reasons import Reason, WriteFault
 
 __all__ = [
+    "AS_ASKED",
     "AT_REST",
     "CODES",
     "DEADLINE_EXCEEDED",
@@ -148,7 +150,17 @@ class Meaning(msgspec.Struct, frozen=True):
     means: str
     helps: str = ""
     """Empty: nothing, it passes by itself or is as it was asked for."""
+    moves_in_s: float = 0.0
+    """Of a wait that passes by itself: the longest time in which the object, its pods or PVCs change while nothing is
+    wrong. AS_ASKED: as long as fields of the spec say. 0: it does not pass by itself, or nothing is waited for."""
 
+
+AS_ASKED: Final = math.inf
+"""minReadySeconds, terminationGracePeriodSeconds, the time that pods of a job run, or whatever others wait for."""
+_A_MOMENT_S: Final = 60.0
+"""The manager's own next writes, with what a cache is behind; and the scheduler's."""
+_A_NODE_S: Final = 600.0
+"""What a node does: pull an image, start a container, restart one in place, give a volume another size."""
 
 _CORRECT: Final = "correct the field that the message names; nothing is touched until then"
 _RESUME: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
@@ -166,7 +178,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "spec.selector is not the one that pods are managed by; nothing is touched",
         "put the old selector back",
     ),
-    Code.TERMINATING_OBJECT: Meaning("the object is being deleted"),
+    Code.TERMINATING_OBJECT: Meaning("the object is being deleted", moves_in_s=AS_ASKED),
     Code.NO_MANAGER: Meaning(
         "no manager has taken up the latest change",
         "if this lasts: is the manager running, and is it the leader? (pykruise doctor)",
@@ -244,24 +256,28 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "a pod ended again shortly after the last one", "see why its pod ends on that node"
     ),
     Code.NOT_INJECTED: Meaning("the pod has no sidecars of this set", f"recreate the pods {ONE_AT_A_TIME}"),
-    Code.HOT_UPGRADE: Meaning("a hot upgrade is under way"),
-    Code.NO_SUBSET: Meaning("the pod is of no subset"),
-    Code.GRACE_PERIOD: Meaning("the pod is in the grace period before its update in place"),
-    Code.UPDATING_IN_PLACE: Meaning("the pod is being updated in place"),
-    Code.LIFECYCLE: Meaning("the pod is between two states of its lifecycle"),
-    Code.STARTING: Meaning("the pod's containers start"),
-    Code.SCHEDULING: Meaning("the pod waits for the scheduler"),
-    Code.MIN_READY_SECONDS: Meaning("the pod is ready, but not yet for minReadySeconds"),
-    Code.DEPARTING: Meaning("a pod or PVC has to be gone before its successor comes"),
+    Code.HOT_UPGRADE: Meaning("a hot upgrade is under way", moves_in_s=_A_NODE_S),
+    Code.NO_SUBSET: Meaning("the pod is of no subset", moves_in_s=_A_MOMENT_S),
+    Code.GRACE_PERIOD: Meaning(
+        "the pod is in the grace period before its update in place", moves_in_s=AS_ASKED
+    ),
+    Code.UPDATING_IN_PLACE: Meaning("the pod is being updated in place", moves_in_s=_A_NODE_S),
+    Code.LIFECYCLE: Meaning("the pod is between two states of its lifecycle", moves_in_s=_A_MOMENT_S),
+    Code.STARTING: Meaning("the pod's containers start", moves_in_s=_A_NODE_S),
+    Code.SCHEDULING: Meaning("the pod waits for the scheduler", moves_in_s=_A_MOMENT_S),
+    Code.MIN_READY_SECONDS: Meaning("the pod is ready, but not yet for minReadySeconds", moves_in_s=AS_ASKED),
+    Code.DEPARTING: Meaning("a pod or PVC has to be gone before its successor comes", moves_in_s=AS_ASKED),
     Code.TERMINATING: Meaning("a pod terminates", "see why it does not end, if that lasts"),
-    Code.DELETING: Meaning("pods are to be deleted"),
-    Code.UPDATING: Meaning("pods are of an older template and being updated"),
-    Code.UPDATE_HELD: Meaning("pods are of an older template, and something holds all of them"),
+    Code.DELETING: Meaning("pods are to be deleted", moves_in_s=_A_MOMENT_S),
+    Code.UPDATING: Meaning("pods are of an older template and being updated", moves_in_s=_A_MOMENT_S),
+    Code.UPDATE_HELD: Meaning(
+        "pods are of an older template, and something holds all of them", moves_in_s=AS_ASKED
+    ),
     Code.CLAIM: Meaning("a PVC has to be gone before its pod comes", "see what keeps it, if that lasts"),
     Code.CLAIM_CANNOT_FOLLOW: Meaning(
         "a PVC cannot get the size of its template", "do what the message says"
     ),
-    Code.CLAIMS_GROW: Meaning("PVCs have not the size yet that they ask for"),
+    Code.CLAIMS_GROW: Meaning("PVCs have not the size yet that they ask for", moves_in_s=_A_NODE_S),
     Code.SCALE_UP_LIMITED: Meaning(
         "scaleStrategy.maxUnavailable is used up",
         "wait for pods to become available, or see what keeps them from it",
@@ -285,8 +301,10 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.MAX_UNAVAILABLE: Meaning(
         "maxUnavailable is used up", "wait until more pods are available, or see what keeps them from it"
     ),
-    Code.TURN: Meaning("other pods go first"),
-    Code.SPECIFIED: Meaning("the pod is specified for deletion and waits for its successor"),
+    Code.TURN: Meaning("other pods go first", moves_in_s=AS_ASKED),
+    Code.SPECIFIED: Meaning(
+        "the pod is specified for deletion and waits for its successor", moves_in_s=AS_ASKED
+    ),
     Code.PARTITION: Meaning(
         "the partition keeps the pod at its revision",
         "lower spec.updateStrategy.rollingUpdate.partition to go on",
@@ -299,12 +317,12 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "widen rollingUpdate.selector to go on",
     ),
     Code.PLACEMENT: Meaning("the node is not one that gets a pod", "free the node, or delete the pod"),
-    Code.NOT_PLACED: Meaning("the node is to have no pod, and has none"),
+    Code.NOT_PLACED: Meaning("the node is to have no pod, and has none", moves_in_s=AS_ASKED),
     Code.POD_FAILED: Meaning("a pod failed and is replaced", "if that repeats, read its events and logs"),
     Code.POD_FINISHED: Meaning(
         "a pod that has to go on ended and is replaced", "if that repeats, read its events and logs"
     ),
-    Code.OTHER: Meaning("anything else; the message says what"),
+    Code.OTHER: Meaning("anything else; the message says what", moves_in_s=AS_ASKED),
     Code.CLAIMS: Meaning("PVCs are not as their templates want"),
     Code.ORPHAN: Meaning(
         "a pod matches the selector, but has no owner; it is never adopted",
@@ -330,13 +348,15 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.INJECTION_PAUSED: Meaning("new pods get no sidecars", "set spec.injectionStrategy.paused to false"),
     Code.NO_PODS: Meaning("no pod is selected", "correct the selector, or the labels of the pods"),
     Code.CLOSED: Meaning("a subset is passed over, since pods found no node there", "make room on its nodes"),
-    Code.CREATING: Meaning("pods are missing and being created, or admitted and not seen yet"),
-    Code.LEAVING: Meaning("a pod is on its way out of a subset"),
+    Code.CREATING: Meaning(
+        "pods are missing and being created, or admitted and not seen yet", moves_in_s=_A_MOMENT_S
+    ),
+    Code.LEAVING: Meaning("a pod is on its way out of a subset", moves_in_s=AS_ASKED),
     Code.PARALLELISM: Meaning(
         "as many pods or jobs are active as may be", "wait until others have ended, or raise spec.parallelism"
     ),
     Code.JOB_OVER: Meaning("the job is over and starts nothing more"),
-    Code.PODS_ACTIVE: Meaning("pods of a job run, or have still to start"),
+    Code.PODS_ACTIVE: Meaning("pods of a job run, or have still to start", moves_in_s=AS_ASKED),
     Code.NO_AGENT: Meaning("the agent of a node does not answer", "look at the agent's pod on that node"),
     Code.CHILD_ACTIVE: Meaning(
         "what was made before is active still, and concurrencyPolicy is Forbid",
@@ -358,7 +378,9 @@ CODES: Final[Mapping[Code, Meaning]] = {
         "give the port a name in the container, or the probe a number",
     ),
     Code.SURPLUS: Meaning("a subset has more pods than it takes: none is moved"),
-    Code.SUBSETS: Meaning("workloads of subsets are being created, scaled or updated, or their pods start"),
+    Code.SUBSETS: Meaning(
+        "workloads of subsets are being created, scaled or updated, or their pods start", moves_in_s=_A_NODE_S
+    ),
     Code.IN_RESERVE: Meaning(
         "pods of a subset find no node; they are kept, and other subsets stand in for them",
         "make room on the subset's nodes",

@@ -15,6 +15,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
+from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.image_pulls import Pulled, PullFailure
@@ -402,7 +403,7 @@ def report_of(
     view: NodeImageView, pulls: Mapping[ImageName, Pull], *, pace: StatusPace, now: Instant
 ) -> Report:
     """Where the stored status differs from what is so. A patch that is returned counts against the pace."""
-    patch = diff_merge(view.stored_status, status_of(view, pulls))
+    patch = diff_merge(view.stored_status, fitting_status(status_of(view, pulls)))
     if not patch or not (view.wanted or view.stored_status):
         return Report({}, math.inf)
     wait_s = _due_at(view, pulls, now) - now

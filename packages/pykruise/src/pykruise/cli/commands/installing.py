@@ -51,6 +51,18 @@ from pykruise.cli.errors import CommandError
     help="Where reviews come from: a NetworkPolicy lets no other address reach the webhooks.",
 )
 @click.option(
+    "--metrics-from",
+    metavar="CIDR",
+    multiple=True,
+    help="Where metrics are read from: the NetworkPolicy lets no other address reach them.",
+)
+@click.option(
+    "--egress-to",
+    metavar="CIDR",
+    multiple=True,
+    help="Where API servers listen: the NetworkPolicy lets managers connect to no other address.",
+)
+@click.option(
     "--client-ca",
     "client_authority",
     metavar="CONFIGMAP",
@@ -76,6 +88,8 @@ def install(
     webhook_host: str,
     webhook_port: int,
     api_servers: tuple[str, ...],
+    metrics_from: tuple[str, ...],
+    egress_to: tuple[str, ...],
     client_authority: str,
     has_crds: bool,
     stored_version: str,
@@ -97,6 +111,8 @@ def install(
             webhook_host=webhook_host,
             webhook_port=webhook_port,
             api_servers=api_servers,
+            metrics_from=metrics_from,
+            egress_to=egress_to,
             client_authority=client_authority,
             has_crds=has_crds,
             stored_version=stored_version,

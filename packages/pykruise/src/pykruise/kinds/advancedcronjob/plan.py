@@ -35,12 +35,15 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
-__all__ = ["plan_cronjob"]
+__all__ = ["MOST_LISTED", "plan_cronjob"]
 
 _ONCE_S: Final = 366 * 24 * 3600.0
 """The event of a tick is recorded once."""
 
 _AGAIN_S: Final = 600.0
+
+MOST_LISTED: Final = 100
+"""Active jobs in the status, the oldest first. With concurrencyPolicy Allow nothing else bounds them."""
 
 _NAME_TOO_LONG: Final = Reason(
     Code.NAME_TOO_LONG,
@@ -231,7 +234,7 @@ class _Plan:
         cron = self._snapshot.cron
         assert cron.made is not None
         resource = cron.made[1]
-        active = [_reference(child, resource) for child in _active(self._snapshot.children)]
+        active = [_reference(child, resource) for child in _active(self._snapshot.children)[:MOST_LISTED]]
         return msgspec.structs.replace(
             cron.status,
             type=resource.kind,

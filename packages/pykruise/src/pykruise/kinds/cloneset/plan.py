@@ -50,7 +50,7 @@ from pykruise.plans.workload_frame import (
     requeue_after,
     truncate_history,
 )
-from pykruise.pods.lifecycle.availability import next_available_at
+from pykruise.pods.lifecycle.availability import next_available_at, next_late_at
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.metadata import pod_labels
 from pykruise.pods.view import keys
@@ -168,6 +168,7 @@ def _outcomes(refresh: Phase, update: Phase) -> dict[str, Reason | None]:
 def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
     """When time alone changes something beside the phases: a pod becomes available, or progress is overdue."""
     yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
+    yield next_late_at(ws.pods, now=ws.now)
     due = deadline_at(condition_of(status.conditions, PROGRESSING), ws.spec.progress_deadline_seconds)
     if due is not None:
         yield due + 1.0  # overdue only *after* that second

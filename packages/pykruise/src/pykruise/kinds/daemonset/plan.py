@@ -44,6 +44,7 @@ from pykruise.plans.workload_frame import (
     requeue_after,
     with_mismatch,
 )
+from pykruise.pods.lifecycle.availability import next_late_at
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.metadata import pod_labels
 from pykruise.pods.workload.revisions import RevisionView
@@ -134,6 +135,7 @@ def _owning(snapshot: Snapshot) -> list[Stage]:
 def _times(ws: WorkingSet) -> Iterator[Instant | None]:
     """When time alone changes something beside the phases: a pod becomes available, or is to be named."""
     yield waits_until(ws)
+    yield next_late_at(ws.open_pods, now=ws.now)
     if ws.spec.min_ready_seconds > 0:
         for pod in ws.open_pods:
             yield ws.available_at(pod)

@@ -67,7 +67,7 @@ def waiting_of(
     alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves."""
     if is_converged(ws):
         return None
-    obstacles = [pair for pair in _obstacles(ws) if pair[1].code not in _IN_PASSING]
+    obstacles = [pair for pair in _obstacles(ws) if pair[1].code not in _IN_PASSING or not pair[1].is_wait]
     stuck = [pair for pair in obstacles if not pair[1].is_wait]
     needs_action = (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])

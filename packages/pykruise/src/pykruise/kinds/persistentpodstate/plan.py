@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.persistentpodstate.snapshot import Readable, Snapshot, is_readable
-from pykruise.kinds.persistentpodstate.status import document_of, kept, recorded
+from pykruise.kinds.persistentpodstate.status import document_of, fitting_records, kept, recorded
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import StateView, WorkloadView
 from pykruise.kube.documents import Document, same
@@ -34,6 +34,11 @@ NODE_AGAIN_S: Final = 5.0
 WEIGHT: Final = 100
 WARN_AGAIN_S: Final = 600.0
 WHEN_DELETED: Final = "WhenDeleted"
+_TOO_MANY: Final = Reason(
+    Code.OTHER,
+    "its record does not fit into the status beside the others",
+    "take annotations with long values out of spec.persistentPodAnnotations",
+)
 
 
 def plan_state(snapshot: Snapshot) -> Plan:
@@ -81,6 +86,9 @@ def _recording(snapshot: Readable, workload: WorkloadView, **more: Any) -> Plan:
         records, odd = kept(records, workload, start=snapshot.start, active=active)
         for name in odd:
             skipped.setdefault(name, Reason(Code.OTHER, "its name says no ordinal; the record stays"))
+    records, left_out = fitting_records(records, state.records)
+    for name in left_out:
+        skipped[name] = _TOO_MANY
     again = [NODE_AGAIN_S] if unknown or snapshot.unread else []
     again += [snapshot.polls_after] if snapshot.polls_after is not None else []
     return Plan(

@@ -7,6 +7,7 @@ Pure. A record outlives its pod: that is what it is for. It goes when the worklo
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -17,7 +18,7 @@ from pykruise.plans.views import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.ordinals import is_wanted
 
-__all__ = ["document_of", "kept", "ordinal_of", "recorded"]
+__all__ = ["MOST_RECORDED", "document_of", "fitting_records", "kept", "ordinal_of", "recorded"]
 
 
 def recorded(
@@ -61,6 +62,27 @@ def kept(
         or is_wanted(ordinal, start=start, replicas=workload.replicas, reserved=workload.reserved)
     }
     return found, odd
+
+
+MOST_RECORDED: Final = 768 * 1024
+"""Bytes of all records together: an object of 1.5 MiB is refused by etcd, and then no record is ever written again.
+Annotations of a pod have up to 256 KiB, and a record may have all of them."""
+
+
+def fitting_records(
+    records: Mapping[str, PodState], before: Mapping[str, PodState]
+) -> tuple[dict[str, PodState], list[str]]:
+    """As many of the records as fit, and names of pods whose record is left out. Those that are stored go first: what
+    has a place keeps it, as long as it does not grow."""
+    left, fitting, left_out = MOST_RECORDED, dict[str, PodState](), list[str]()
+    for name in sorted(records, key=lambda name: (records[name] != before.get(name), name)):
+        size = len(name) + len(msgspec.json.encode(records[name]))
+        if size > left:
+            left_out.append(name)
+            continue
+        left -= size
+        fitting[name] = records[name]
+    return fitting, left_out
 
 
 def ordinal_of(pod_name: str) -> int | None:

@@ -43,7 +43,7 @@ from pykruise.plans.workload_frame import (
     truncate_history,
     with_mismatch,
 )
-from pykruise.pods.lifecycle.availability import next_available_at
+from pykruise.pods.lifecycle.availability import next_available_at, next_late_at
 from pykruise.pods.reasons import Code
 from pykruise.pods.template.metadata import pod_labels
 from pykruise.pods.view.pod_view import PodView
@@ -153,6 +153,7 @@ def _planned(
         requeue_after_s=requeue_after(
             (scale.phase, update, refresh),
             next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
+            next_late_at(ws.slot_pods, now=ws.now),
             now=ws.now,
         ),
         waiting=waiting,

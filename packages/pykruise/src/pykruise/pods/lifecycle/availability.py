@@ -8,9 +8,16 @@ Pure; serves every kind.
 from collections.abc import Iterable
 
 from pykruise.kube.clock import Instant
+from pykruise.pods.mounts import CREATED_IN_S
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["becomes_available_at", "is_available", "is_ready_long_enough", "next_available_at"]
+__all__ = [
+    "becomes_available_at",
+    "is_available",
+    "is_ready_long_enough",
+    "next_available_at",
+    "next_late_at",
+]
 
 
 def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
@@ -33,6 +40,12 @@ def becomes_available_at(pod: PodView, *, min_ready_seconds: int) -> Instant | N
     if not pod.is_serving or pod.ready_since is None:
         return None
     return pod.ready_since + max(min_ready_seconds, 0)
+
+
+def next_late_at(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
+    """When the first of the pods whose containers are not created is late with that; None: none will be."""
+    times = (pod.creating.since + CREATED_IN_S for pod in pods if pod.creating is not None)
+    return min((one for one in times if one > now), default=None)
 
 
 def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant) -> Instant | None:

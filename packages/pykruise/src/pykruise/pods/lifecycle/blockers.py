@@ -12,6 +12,7 @@ from typing import Final
 
 from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, why_waiting
+from pykruise.pods.mounts import CREATED_IN_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
@@ -148,6 +149,18 @@ def _of_placing(pod: PodView) -> Reason | None:
     )
 
 
+def _of_mounts(pod: PodView, now: Instant) -> Reason | None:
+    creating = pod.creating
+    if creating is None or now - creating.since < CREATED_IN_S:
+        return None
+    return Reason(
+        Code.STARTING,
+        f"its containers are not created since {format_time(creating.since)}; its volumes need"
+        f" {', '.join(creating.mounts)}",
+        "create what is missing of these, or correct the volume in spec.template",
+    )
+
+
 def _of_resizing(pod: PodView) -> Reason | None:
     """The kubelet's answer to a change of cpu or memory that it cannot (yet) carry out."""
     pending = pod.condition("PodResizePending")
@@ -186,7 +199,9 @@ def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reas
         return None if pod.is_serving else Reason(Code.LIFECYCLE, f"is in state {pod.state}")
     starting = next((one.waiting for one in pod.container_statuses if one.waiting), "")
     if starting or pod.phase in ("", "Pending"):
-        return Reason(Code.STARTING, f"its containers start ({starting or 'Pending'})")
+        return _of_mounts(pod, now) or Reason(
+            Code.STARTING, f"its containers start ({starting or 'Pending'})"
+        )
     for gate in pod.readiness_gates:
         condition = pod.condition(gate)
         if condition is None or condition.status != "True":

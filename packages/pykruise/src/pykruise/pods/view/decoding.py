@@ -16,6 +16,7 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import LAST_APPLIED
 from pykruise.pods.lifecycle.launch_order import COMPLETED_ANNOTATION
 from pykruise.pods.lifecycle.sort_keys import deletion_cost, update_rank
+from pykruise.pods.mounts import NOT_CREATED, CreatingView, mounts_of
 from pykruise.pods.template.node_placement import NodeRequirements, requirements_of
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import (
@@ -237,6 +238,7 @@ class PodProjector:
             ready_since=ready_since,
             container_statuses=tuple([self._status(one) for one in statuses]),
             init_statuses=tuple([self._status(one) for one in init_statuses]),
+            creating=_creating(spec, status) if phase == "Pending" and node_name else None,
             ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
             if len(spec.ephemeral_containers)
             else (),
@@ -422,6 +424,22 @@ def _wanted_node(affinity: msgspec.Raw) -> str:
             if field.key == "metadata.name" and field.operator == "In" and field.values:
                 return field.values[0] if len(field.values) == 1 else ""
     return ""
+
+
+def _creating(spec: _Spec, status: _Status) -> CreatingView | None:
+    """Unless a container was created, or there is nothing that its volumes need."""
+    statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
+    if any(one.state is None or not _is_not_created(one) for one in statuses):
+        return None
+    scheduled = next((one for one in status.conditions or () if one.type == "PodScheduled"), None)
+    if scheduled is None or not scheduled.last_transition_time or not (mounts := mounts_of(spec.volumes)):
+        return None
+    return CreatingView(parse_time(scheduled.last_transition_time), mounts)
+
+
+def _is_not_created(one: RawStatus) -> bool:
+    waiting = one.state.waiting if one.state is not None else None
+    return waiting is not None and waiting.reason in NOT_CREATED
 
 
 def _claim_volumes(volumes: msgspec.Raw, controller: ControllerView | None) -> tuple[tuple[str, str], ...]:

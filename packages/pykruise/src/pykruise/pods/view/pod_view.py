@@ -13,6 +13,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 from pykruise.pods.lifecycle.sort_keys import Rank
+from pykruise.pods.mounts import CreatingView
 from pykruise.pods.template.node_placement import NodeRequirements
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.view.ephemeral import EphemeralView
@@ -82,6 +83,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     container_statuses: tuple[ContainerStatusFacts, ...] = ()
     init_statuses: tuple[ContainerStatusFacts, ...] = ()
     """Of all init containers, sidecars among them."""
+    creating: CreatingView | None = None
+    """Of a pod with a node whose containers are not created yet, since its volumes need something first."""
     ephemeral: tuple[EphemeralView, ...] = ()
     """Ephemeral containers, which few pods have."""
 

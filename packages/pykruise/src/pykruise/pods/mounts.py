@@ -1,0 +1,84 @@
+"""Secrets and ConfigMaps without which a pod's volumes cannot be mounted, so that its containers are not created.
+
+spec.volumes ──▶ mounts_of() ──▶ `ConfigMap a`, `Secret b`
+
+Pure. A pod whose volumes cannot be mounted does not say so: it is Pending, and its containers wait with
+ContainerCreating. Managers may not read Secrets, so what it needs is named, and not what is missing of it.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.clock import Instant
+
+__all__ = ["CREATED_IN_S", "NOT_CREATED", "CreatingView", "mounts_of"]
+
+CREATED_IN_S: Final = 60.0
+"""Seconds after which a pod whose containers are not created yet names what its volumes need."""
+NOT_CREATED: Final = frozenset({"ContainerCreating", "PodInitializing"})
+"""What containers wait for until the pod's volumes are mounted."""
+MOST_NAMED: Final = 8
+
+
+class CreatingView(msgspec.Struct, frozen=True, gc=False):
+    """A pod with a node, none of whose containers is created."""
+
+    since: Instant
+    """When it got its node."""
+    mounts: tuple[str, ...]
+    """What its volumes need; never empty."""
+
+
+class _Secret(msgspec.Struct, gc=False, rename="camel"):
+    secret_name: str = ""
+    optional: bool | None = None
+
+
+class _Named(msgspec.Struct, gc=False):
+    name: str = ""
+    optional: bool | None = None
+
+
+class _Source(msgspec.Struct, gc=False, rename="camel"):
+    secret: _Named | None = None
+    config_map: _Named | None = None
+
+
+class _Projected(msgspec.Struct, gc=False):
+    sources: tuple[_Source, ...] | None = None
+
+
+class _Volume(msgspec.Struct, gc=False, rename="camel"):
+    secret: _Secret | None = None
+    config_map: _Named | None = None
+    projected: _Projected | None = None
+
+
+_decode = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
+
+
+def mounts_of(volumes: msgspec.Raw) -> tuple[str, ...]:
+    """In the order of the spec, the first few. The ConfigMap that every pod has is not among them."""
+    if not bytes(volumes):
+        return ()
+    try:
+        known = _decode(volumes) or ()
+    except msgspec.ValidationError:
+        return ()
+    named = dict.fromkeys(one for volume in known for one in _needed(volume))
+    return tuple(named)[:MOST_NAMED]
+
+
+def _needed(volume: _Volume) -> Iterator[str]:
+    if volume.secret is not None and not volume.secret.optional and volume.secret.secret_name:
+        yield f"Secret {volume.secret.secret_name}"
+    if (found := volume.config_map) is not None and not found.optional and found.name:
+        yield f"ConfigMap {found.name}"
+    for source in (volume.projected.sources or ()) if volume.projected is not None else ():
+        if (secret := source.secret) is not None and not secret.optional and secret.name:
+            yield f"Secret {secret.name}"
+        found = source.config_map
+        if found is not None and not found.optional and found.name not in ("", "kube-root-ca.crt"):
+            yield f"ConfigMap {found.name}"

@@ -1,0 +1,27 @@
+"""Waits that pass by themselves promise a time, as a value beside their code; the simulator holds them to it."""
+
+import math
+
+import pytest
+
+from pykruise.pods.reasons import AT_REST, CODES, Code
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_wait_has_something_that_helps_or_a_time_within_which_it_moves(code: Code) -> None:
+    meaning = CODES[code]
+    is_wait = not meaning.helps and code not in AT_REST
+    assert (meaning.moves_in_s > 0) is is_wait
+
+
+def test_no_wait_but_those_that_the_spec_times_may_last_for_ever() -> None:
+    timed = {code for code, meaning in CODES.items() if 0 < meaning.moves_in_s < math.inf}
+    assert {
+        Code.CREATING,
+        Code.STARTING,
+        Code.SCHEDULING,
+        Code.UPDATING,
+        Code.DELETING,
+        Code.SUBSETS,
+    } <= timed
+    assert max(CODES[code].moves_in_s for code in timed) <= 600.0

@@ -1,0 +1,147 @@
+"""The target of attacks, and what all of them do: connect from an address of their own, try again, store objects.
+
+Target ──▶ connected() ──▶ one connection      repeated(256, work) ──▶ so many at once, until cancelled
+"""
+
+import asyncio
+import logging
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import msgspec
+
+from pykruise.kube.client.client import Client
+from pykruise.kube.config.kubeconfig import load_kubeconfig
+from pykruise.kube.documents import Document
+from pykruise.kube.errors import KubeError
+from pykruise.kube.http.transport import HttpTransport
+from pykruise.kube.resources import Resource
+
+__all__ = [
+    "HOST",
+    "MIB",
+    "NAMESPACE",
+    "NODE",
+    "UNREVIEWED",
+    "Attack",
+    "Talk",
+    "Target",
+    "connected",
+    "head",
+    "repeated",
+    "store",
+    "stored_meanwhile",
+    "storing",
+    "typed",
+]
+
+_log = logging.getLogger(__name__)
+
+HOST: Final = "127.0.0.1"
+NAMESPACE: Final = "attacked"
+UNREVIEWED: Final = "attacked-unreviewed"
+"""A namespace that API servers ask no webhook about: what admission refuses can be stored there."""
+NODE: Final = "node-a"
+"""The node of the agent that is attacked."""
+MIB: Final = 1024 * 1024
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where a manager listens, and how a user of one namespace reaches the API server."""
+
+    webhook: int
+    plain: tuple[int, ...] = ()
+    """Ports of probes, metrics and thread dumps."""
+    address: str = "127.0.0.2"
+    """Where the attack comes from."""
+    kubeconfig: str = ""
+    dashboard: int = 0
+    """Port of a shared dashboard."""
+    token: str = ""
+    """Of a user of the dashboard."""
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
+    """What the attacks got, by words; all attacks of a run add to the same."""
+
+
+Talk = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Attack = Callable[[Target], Awaitable[None]]
+
+
+def _tls() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+_TLS: Final = _tls()
+
+
+async def connected(port: int, target: Target, *, tls: bool = True) -> Talk:
+    """A connection from the attack's own address."""
+    return await asyncio.open_connection(
+        HOST, port, ssl=_TLS if tls else None, local_addr=(target.address, 0)
+    )
+
+
+def head(path: str, length: int) -> bytes:
+    """The head of a POST."""
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+async def repeated(count: int, work: Callable[[], Awaitable[None]]) -> None:
+    """So many do it, again and again."""
+
+    async def again() -> None:
+        while True:
+            with suppress(OSError, EOFError, RuntimeError, ValueError):  # uvloop: a transport that is closed
+                await work()
+            await asyncio.sleep(0.01)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(count):
+            tasks.create_task(again())
+
+
+# ── objects ──────────────────────────────────────────────────────────────────
+
+
+def typed(resource: Resource) -> Document:
+    """The two fields that say what an object is."""
+    return {"apiVersion": resource.api_version, "kind": resource.kind}
+
+
+@asynccontextmanager
+async def storing(target: Target) -> AsyncIterator[Client]:
+    """A user's client of the API server."""
+    transport = HttpTransport(load_kubeconfig(target.kubeconfig))
+    try:
+        yield Client(transport)
+    finally:
+        await transport.close()
+
+
+async def store(client: Client, resource: Resource, namespace: str, doc: Document) -> None:
+    """Create the object; where that fails, because a review of it fails or it is there already, go on."""
+    try:
+        await client.create(resource, namespace, {**typed(resource), **doc})
+    except KubeError as error:
+        _log.debug("%s is not stored: %s", resource.kind, error)
+
+
+@asynccontextmanager
+async def stored_meanwhile(
+    client: Client, objects: Sequence[tuple[Resource, Document]]
+) -> AsyncIterator[None]:
+    """Objects of the namespace without reviews; afterwards they are deleted, so that the next attack is alone."""
+    for resource, doc in objects:
+        await store(client, resource, UNREVIEWED, doc)
+    try:
+        yield
+    finally:
+        for resource, doc in objects:
+            with suppress(KubeError):
+                await client.delete(resource, UNREVIEWED, doc["metadata"]["name"])
