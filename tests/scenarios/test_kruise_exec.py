@@ -31,8 +31,9 @@ class Shell:
     async def run(self, *words: str) -> Said:
         self.became = []
 
-        def become(_program: str, argv: list[str]) -> None:
+        def become(_program: str, argv: list[str]) -> int:
             self.became = argv
+            return 0
 
         return await self._kruise.run(*words, environ={"PATH": str(self._folder)}, become=become)
 

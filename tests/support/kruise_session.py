@@ -6,6 +6,7 @@ BUILT_IN ──▶ by_kubectl(), by_kruise() ──▶ Answer, masked      OURS 
 import asyncio
 import re
 import shlex
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
@@ -65,7 +66,14 @@ def by_kruise(kubectl: Kubectl, namespace: str, folder: Path) -> Callable[[Step]
             namespace,
             *shlex.split(step.command.format(folder=folder)),
         ]
-        code = run(words, Surroundings(out=out.append, err=err.append))
+
+        def become(_program: str, argv: list[str]) -> int:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+            out.append(done.stdout)
+            err.append(done.stderr)
+            return done.returncode
+
+        code = run(words, Surroundings(out=out.append, err=err.append, become=become))
         _wait_observed(kubectl, namespace)
         return _answer(step, code, "".join(out), "".join(err), namespace)
 

@@ -22,7 +22,6 @@ def to_kubectl(path: Sequence[str], arguments: Sequence[str], around: Surroundin
     """Becomes kubectl; 1 and a line when there is none."""
     program = shutil.which("kubectl", path=around.environ.get("PATH"))
     if program is not None:
-        around.become(program, [program, *path, *arguments])
-        return 0
+        return around.become(program, [program, *path, *arguments])
     around.err(f"error: {' '.join(path)} is kubectl's own, and there is no kubectl in PATH\n")
     return 1

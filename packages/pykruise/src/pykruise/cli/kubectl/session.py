@@ -111,8 +111,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     connect: Callable[[Call], Awaitable[Reached]] = connect
     environ: Mapping[str, str] = {}
     clock: Clock = system_clock
-    become: Callable[[str, list[str]], object] = os.execv
-    """Replaces this process by another program; does not return."""
+    become: Callable[[str, list[str]], int] = os.execv
+    """Replaces this process by another program, and does not return. Tests run the program and return its exit code."""
     is_terminal: bool = False
     """Whether a person looks at `out`: colours, and lists that are drawn anew."""
     program: str = "kubectl kruise"
