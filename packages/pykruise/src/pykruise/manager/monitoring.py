@@ -21,18 +21,6 @@ from pykruise.plans.shown import Shown
 from pykruise.pods.reasons import DEADLINE_EXCEEDED
 from pykruise.pods.workload.kstatus import STALLING
 
-__all__ = [
-    "ALERTS",
-    "PANELS",
-    "RUNBOOK",
-    "Alert",
-    "Panel",
-    "board",
-    "board_config_map",
-    "pod_monitor",
-    "prometheus_rule",
-]
-
 RUNBOOK: Final = "docs/monitoring.md#"
 """Followed by an alert's name in lower case: what it means, and what to do."""
 

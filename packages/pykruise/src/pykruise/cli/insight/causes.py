@@ -20,8 +20,6 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Cause", "cause_of"]
-
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """One reason. `code` is one word for programs; `since` is None where it is not recorded."""

@@ -29,24 +29,6 @@ from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "Explanation",
-    "Wait",
-    "cleared_first",
-    "explain",
-    "harmless",
-    "next_of",
-    "not_taken_up",
-    "phase_of",
-    "ranked",
-    "shown_age",
-    "text",
-    "verdict_of",
-    "wait_of",
-    "waits_lines",
-    "with_way_back",
-]
-
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
     """One reason, for all pods that share it. No pods: it is about the whole workload."""

@@ -51,8 +51,6 @@ from pykruise.pods.workload.budgets import (
 )
 from pykruise.runtime.plan import Plan
 
-__all__ = ["BudgetSight", "explain_budget", "forecast_budget", "headline_of", "look_at"]
-
 KEPT_S: Final = 120.0
 """So long ago at most a pod was kept that counts as waiting."""
 

@@ -14,8 +14,6 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
 from pykruise.plans.insight import ClockInsight
 
-__all__ = ["INSIGHT"]
-
 
 def headline_of(status: Mapping[str, Any]) -> str:
     """What runs, and when something was due last."""

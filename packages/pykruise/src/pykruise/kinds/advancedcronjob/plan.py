@@ -35,8 +35,6 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
-__all__ = ["MOST_LISTED", "plan_cronjob"]
-
 _ONCE_S: Final = 366 * 24 * 3600.0
 """The event of a tick is recorded once."""
 

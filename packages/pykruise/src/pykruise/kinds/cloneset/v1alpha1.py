@@ -15,8 +15,6 @@ from pykruise.kinds.cloneset.types import (
 )
 from pykruise.kube.schemas.types import ApiObject
 
-__all__ = ["CloneSetV1Alpha1"]
-
 
 class ScaleStrategyV1Alpha1(CommonScaleStrategy, frozen=True, kw_only=True):
     """How pods come and go."""

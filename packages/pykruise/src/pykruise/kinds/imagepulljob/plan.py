@@ -31,8 +31,6 @@ from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_imagepulljob", "policy_of"]
-
 NAMESPACE_AGAIN_S: Final = 10.0
 """When a namespace that is missing is looked for again."""
 

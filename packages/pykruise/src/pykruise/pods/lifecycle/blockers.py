@@ -18,9 +18,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["blocker_of", "blockers_of", "held_by_finalizers"]
-
-
 LOOKED_AT: Final = 200
 """Pods of one workload whose obstacles are looked for."""
 
