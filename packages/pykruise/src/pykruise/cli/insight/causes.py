@@ -157,7 +157,7 @@ def _not_ready(given: Cause, pod: Document) -> Cause:
     names = ", ".join(unready)
     return msgspec.structs.replace(
         given,
-        words=f"container {names} runs, but is not ready" if names else "its containers are not ready",
+        words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
         since=_changed(_condition(pod, "Ready")),
         remedy="look at its readiness probe and its log; correct the template",
         container=unready[0] if unready else "",

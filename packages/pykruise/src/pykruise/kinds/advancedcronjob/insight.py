@@ -20,7 +20,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(one.get('name', '') for one in active[:3])}" if active else ""
-    return f"{len(active)} active {kind}s{names}; last due {last or 'never'}"
+    return f"{len(active)} active {kind}s{names}; {f'last due {last}' if last else 'has not run yet'}"
 
 
 def ticks(snapshot: Snapshot, until: Instant) -> Iterator[Instant]:

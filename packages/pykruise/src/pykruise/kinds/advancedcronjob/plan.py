@@ -198,7 +198,7 @@ class _Plan:
                 *self._tidying(),
                 *([Stage(purpose=Purpose.REPLACE_JOBS, chains=deletions)] if deletions else []),
                 Stage(purpose=Purpose.CREATE_JOBS, chains=(Chain(subject=name, steps=(create,)),)),
-                *self._served(tick, "its child is made"),
+                *self._served(tick, "records the run"),
             ),
             requeue_after_s=self._until_next(),
             notes=tuple(notes),

@@ -228,7 +228,7 @@ def _finalizers(job: PullJobView, *, held: bool) -> Chain:
         {"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
         unchanged=True,
     )
-    because = "what is made for it has to be undone some day" if held else "nothing is left to be undone"
+    because = "adds a finalizer" if held else "nothing is left to be undone"
     return Chain(subject=job.name, steps=(Step(action=action, because=because),))
 
 

@@ -215,6 +215,6 @@ def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reas
     since = f" (since {format_time(pod.ready_since)})" if pod.ready_since is not None else ""
     return Reason(
         Code.NOT_READY,
-        f"its containers are not ready{since}",
+        f"the containers are not ready{since}",
         "if that lasts, read the pod's events and logs, and correct what its readiness probe finds",
     )
