@@ -396,7 +396,7 @@ def test_a_partition_that_is_reached_is_complete_and_names_the_pods_that_stay() 
     lines = report("new.yaml", played(change))
     # then
     assert lines[0].startswith("new.yaml: complete after ")
-    (left,) = [line for line in lines[lines.index("Left as it is") :] if "Partition" in line]
+    (left,) = [line for line in lines[lines.index("On hold, as configured") :] if "Partition" in line]
     assert left.count("web-") == 3
 
 

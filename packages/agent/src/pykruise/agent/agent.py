@@ -24,8 +24,6 @@ from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.control.controller import Controller
 
-__all__ = ["Agent", "Part"]
-
 CHECKS: Final = {
     "image-puller": "nodeImageInformerSynced",
     "recreator": "crrInformerSynced",

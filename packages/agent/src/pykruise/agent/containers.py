@@ -19,8 +19,6 @@ from pykruise.agent.hooks import HookError, run_pre_stop
 from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.resources import PODS
 
-__all__ = ["PodRef", "Stop", "newest_containers", "scheme_id", "stop"]
-
 LEAST_GRACE_S: Final = 2
 
 

@@ -22,8 +22,6 @@ from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.values.durations import parse_duration
 from pykruise.kube.values.registry_credentials import Credential, credentials_in, matching_credentials
 
-__all__ = ["Plugin", "docker_configuration", "load_providers"]
-
 _log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 60.0

@@ -32,8 +32,6 @@ from pykruise.kube.program.flags import (
 from pykruise.kube.program.logs import LogSettings
 from pykruise.kube.program.serving import Address
 
-__all__ = ["FLAGS", "Gates", "Settings", "help_text", "parse"]
-
 _ADAPTS: Final = "requests adapt to what the API server answers"
 
 FLAGS: Final[Sequence[Flag]] = (

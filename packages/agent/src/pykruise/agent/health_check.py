@@ -12,8 +12,6 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpclib.client import Channel, UnaryUnaryMethod
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
-__all__ = ["HealthCheckError", "check_health", "health_messages"]
-
 PATH: Final = "/grpc.health.v1.Health/Check"
 _STATUS: Final = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 

@@ -12,8 +12,6 @@ from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.http_get import HttpGetError, http_get
 
-__all__ = ["HookError", "port_number", "run_pre_stop"]
-
 
 class HookError(Exception):
     """The hook did not do what it should; the container is stopped all the same."""

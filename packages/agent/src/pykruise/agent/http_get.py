@@ -19,8 +19,6 @@ import msgspec
 
 from pykruise.kube.http.heads import HttpHeadError, flaw_of_host, percent_encoded, request_head
 
-__all__ = ["HttpAnswer", "HttpGetError", "http_get"]
-
 MOST_BODY: Final = 10 * 1024
 MOST_HEAD: Final = 64 * 1024
 MOST_REDIRECTS: Final = 10

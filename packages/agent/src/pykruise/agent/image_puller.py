@@ -47,8 +47,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.values.image_pulls import Pulled, PullFailure
 from pykruise.kube.values.image_references import ImageName, parse_image
 
-__all__ = ["ImagePuller", "find_image"]
-
 _log = logging.getLogger(__name__)
 
 PULLED_BY: Final = {"apps.kruise.io/pulling-image-by": "kruise-daemon"}

@@ -23,8 +23,6 @@ from pykruise.kube.resources import SECRETS
 from pykruise.kube.values.image_references import ImageName
 from pykruise.kube.values.registry_credentials import Credential, credentials_in_secret, matching_credentials
 
-__all__ = ["Keyring", "Provider"]
-
 _log = logging.getLogger(__name__)
 
 KEPT_S: Final = (300.0, 600.0)

@@ -14,8 +14,6 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.logs import set_up
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Run with the flags of the command line; the exit code. Expected errors become one line."""

@@ -39,8 +39,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
 
-__all__ = ["MetadataReporter", "environment_in"]
-
 _log = logging.getLogger(__name__)
 
 WORKERS: Final = 5

@@ -18,8 +18,6 @@ from pykruise.agent.hooks import port_number
 from pykruise.agent.http_get import HttpGetError, http_get
 from pykruise.agent.rules.probe_checks import FAILED, SUCCEEDED, timeout_s
 
-__all__ = ["run_probe"]
-
 _log = logging.getLogger(__name__)
 
 Outcome = tuple[str, str]

@@ -49,8 +49,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import diff_merge
 from pykruise.kube.resources import PODS
 
-__all__ = ["Prober"]
-
 _log = logging.getLogger(__name__)
 
 WORKERS: Final = 64

@@ -43,8 +43,6 @@ from pykruise.kube.program.process import DIAGNOSIS, return_memory, run_beside_s
 from pykruise.kube.program.serving import Answer, PlainServer, Query, Responder
 from pykruise.kube.version import __version__
 
-__all__ = ["USER_AGENT", "run_process"]
-
 _log = logging.getLogger(__name__)
 
 USER_AGENT = "kruise-daemon"

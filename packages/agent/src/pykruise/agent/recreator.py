@@ -42,8 +42,6 @@ from pykruise.kube.documents import get_path
 from pykruise.kube.excerpts import fitting_status
 from pykruise.kube.ids import Key
 
-__all__ = ["Recreator"]
-
 _log = logging.getLogger(__name__)
 
 _BY_POD: Final = "pod"

@@ -18,8 +18,6 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import KubeError, error_for
 
-__all__ = ["Access", "FullAccess", "ReviewedAccess", "User"]
-
 ALLOWED_S: Final = 60.0
 """How long an answer counts."""
 DENIED_S: Final = 300.0

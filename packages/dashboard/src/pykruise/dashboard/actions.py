@@ -26,8 +26,6 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 from pykruise.plans.shown import Shown
 
-__all__ = ["Action", "actions_of", "argv_of", "done", "may_do"]
-
 _PROGRAM: Final = "kubectl kruise"
 
 

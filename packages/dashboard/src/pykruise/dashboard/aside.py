@@ -14,8 +14,6 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.retries import RetryPolicy
 from pykruise.kube.client.transport import Request, Response, Transport
 
-__all__ = ["run_aside"]
-
 T = TypeVar("T")
 
 

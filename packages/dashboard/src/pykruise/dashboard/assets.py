@@ -13,8 +13,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Asset", "Assets"]
-
 _TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
     "css": "text/css; charset=utf-8",

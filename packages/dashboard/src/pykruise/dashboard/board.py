@@ -13,8 +13,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Board", "Changes", "Row"]
-
 MOST_GONE: Final = 5_000
 """Rows that went, at most: older ones are forgotten."""
 

@@ -10,8 +10,6 @@ import click
 from pykruise.cli.errors import CommandError, one_line
 from pykruise.kube.errors import KubeError
 
-__all__ = ["dashboard"]
-
 _PATH: click.Path = click.Path(path_type=Path)
 
 

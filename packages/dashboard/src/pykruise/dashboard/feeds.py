@@ -25,8 +25,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, REPLICA_SETS, Resource
 from pykruise.runtime.views import BY_CONTROLLER
 
-__all__ = ["Feeds", "Listener"]
-
 _log = logging.getLogger(__name__)
 
 Listener = Callable[[Resource, str], None]

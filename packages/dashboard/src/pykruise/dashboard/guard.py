@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 
 from pykruise.kube.http.wire import Request
 
-__all__ = ["OWN_HEADER", "Guard"]
-
 OWN_HEADER: Final = "x-pykruise-dashboard"
 """Every POST has it: other sites cannot add one without being asked first (CORS), which is never allowed."""
 

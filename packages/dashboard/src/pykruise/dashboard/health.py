@@ -17,8 +17,6 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import LEASES, PODS
 from pykruise.manager.doctor.findings import Finding
 
-__all__ = ["finding_rows", "health_rows", "manager_rows"]
-
 LEASE: Final = "kruise-manager"
 _MANAGERS: Final = "control-plane=controller-manager"
 

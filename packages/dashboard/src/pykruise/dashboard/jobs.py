@@ -15,8 +15,6 @@ from pykruise.kinds import named, shown_as
 from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 
-__all__ = ["ImageState", "JobRow", "headline_of", "job_resources", "job_row"]
-
 MOST_IMAGES: Final = 200
 MOST_WORDS: Final = 500
 

@@ -21,8 +21,6 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.selectors import parse_label_selector
 from pykruise.runtime.views import BY_NAMESPACE
 
-__all__ = ["MirrorTransport"]
-
 KEPT_S: Final = 3.0
 """How long an answer of the API server itself is given again."""
 _MOST_KEPT: Final = 256

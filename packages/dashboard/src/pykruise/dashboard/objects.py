@@ -29,8 +29,6 @@ from pykruise.kube.resources import (
 )
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, Views
 
-__all__ = ["BY_UID", "ROLLOUTS", "ObjectView", "views_of_all", "watched_resources"]
-
 ROLLOUTS: Final = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout")
 """Of OpenKruise's rollouts, a project of its own: shown where a cluster has it."""
 

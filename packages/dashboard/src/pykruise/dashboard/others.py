@@ -15,8 +15,6 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import Column
 
-__all__ = ["OtherRow", "other_resources", "other_row"]
-
 
 class OtherRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One object."""

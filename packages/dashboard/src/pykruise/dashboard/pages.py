@@ -59,8 +59,6 @@ from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.manager.settings import Settings
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE
 
-__all__ = ["LivePages"]
-
 _log = logging.getLogger(__name__)
 
 AT_LEAST_S: Final = 0.5

@@ -21,19 +21,6 @@ from pykruise.plans.progress import Phase, Progress
 from pykruise.plans.shown import Shown
 from pykruise.pods.workload.waiting import WAITING
 
-__all__ = [
-    "MOVES",
-    "PERSON",
-    "STILL",
-    "RolloutRow",
-    "older_set",
-    "resources_on",
-    "rollout_resources",
-    "rollout_row",
-    "row_id",
-    "state_of",
-]
-
 PERSON: Final = "person"
 """It does not go on without a person."""
 MOVES: Final = "moves"

@@ -39,8 +39,6 @@ from pykruise.kube.program.process import stop_on_signals
 from pykruise.kube.version import __version__
 from pykruise.runtime.sources import Sources
 
-__all__ = ["Dashboard", "DashboardOptions", "dashboard_at", "run_dashboard"]
-
 _log = logging.getLogger(__name__)
 
 AGENT: Final = "pykruise-dashboard"

@@ -32,8 +32,6 @@ from pykruise.kube.errors import ApiError, KubeError
 from pykruise.kube.http.app import Limits, Streamed
 from pykruise.kube.http.wire import Request
 
-__all__ = ["LIMITS", "About", "Opened", "Pages", "Server"]
-
 LIMITS: Final = Limits(
     head=32 * 1024,
     body=64 * 1024,

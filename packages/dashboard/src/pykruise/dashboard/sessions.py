@@ -25,8 +25,6 @@ from pykruise.kube.config.connection import Connection, bearer
 from pykruise.kube.errors import KubeError
 from pykruise.kube.http.transport import HttpTransport
 
-__all__ = ["Door", "LaptopDoor", "LoginError", "Session", "Sessions", "TokenDoor"]
-
 LASTS_S: Final = 24 * 3600.0
 REVIEWED_S: Final = 60.0
 """How long a token counts as good without being looked at again."""

@@ -17,8 +17,6 @@ import orjson
 from pykruise.dashboard.access import Access
 from pykruise.dashboard.board import Board, Changes, Row
 
-__all__ = ["HEADERS", "RowStream", "event"]
-
 JOINED_S: Final = 0.25
 """Changes of so long go out together."""
 HEARTBEAT_S: Final = 15.0

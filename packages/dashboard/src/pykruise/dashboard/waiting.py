@@ -19,8 +19,6 @@ from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import NEEDS_A_PERSON
 from pykruise.pods.view.decoding import project_pod
 
-__all__ = ["MOST_WORDS", "PodRow", "waiting_pod"]
-
 MOST_WORDS = 2_000
 """Characters of a message that are shown."""
 

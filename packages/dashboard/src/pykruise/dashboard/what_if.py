@@ -21,8 +21,6 @@ from pykruise.manager.settings import Settings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 
-__all__ = ["Answer", "what_if"]
-
 MOST_LINES: Final = 400
 
 

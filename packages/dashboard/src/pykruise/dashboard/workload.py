@@ -23,17 +23,6 @@ from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.kube.resources import Resource
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 
-__all__ = [
-    "MOST_EVENTS",
-    "MOST_PODS",
-    "Part",
-    "events_part",
-    "explained_part",
-    "head",
-    "history_part",
-    "pods_part",
-]
-
 MOST_PODS: Final = 1_000
 """Pods that are shown."""
 MOST_EVENTS: Final = 100

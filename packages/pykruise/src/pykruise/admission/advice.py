@@ -13,8 +13,6 @@ from pykruise.plans.kind import Kind
 from pykruise.pods.workload.amounts import warnings_of_amounts
 from pykruise.pods.workload.derived_names import warnings_of_names
 
-__all__ = ["with_advice"]
-
 
 def with_advice(reviewer: Reviewer, kind: Kind, settings: Any) -> Reviewer:
     """Answers as `reviewer` does, and warns where it allows the write. `settings`: the kind's."""

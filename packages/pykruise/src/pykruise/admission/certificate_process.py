@@ -12,8 +12,6 @@ import msgspec
 from pykruise.admission.certificates import Asked, Certificates, Facts
 from pykruise.kube.clock import Instant
 
-__all__ = ["CertificateProcess", "CertificateWork", "InProcess"]
-
 _WORK = "pykruise.admission.certificate_work"
 
 T = TypeVar("T")

@@ -34,8 +34,6 @@ from pykruise.kube.values.x509 import (
     pem_of,
 )
 
-__all__ = ["authorities_of", "examine", "problem_with", "renewed", "shares_authority"]
-
 VALID_S: Final = 10 * YEAR_S
 AUTHORITY_MUST_LAST_S: Final = YEAR_S
 """An authority that expires sooner is replaced with the certificate."""

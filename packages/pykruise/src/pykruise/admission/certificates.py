@@ -13,17 +13,6 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time
 
-__all__ = [
-    "RENEW_BEFORE_S",
-    "Asked",
-    "Certificates",
-    "Facts",
-    "Period",
-    "judge",
-    "read_renew_before",
-    "shares_authority",
-]
-
 DAY_S: Final = 86400.0
 YEAR_S: Final = 365 * DAY_S
 

@@ -28,23 +28,6 @@ from pykruise.kube.documents import Document, annotations_of, same
 from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import webhook_conversion
 
-__all__ = [
-    "CONFIGURATIONS",
-    "MUTATING",
-    "MUTATING_NAME",
-    "VALIDATING",
-    "VALIDATING_NAME",
-    "ConfigurationError",
-    "Endpoint",
-    "configurations",
-    "current_conditions",
-    "desired_conversion",
-    "desired_webhooks",
-    "mismatches",
-    "with_confirmation",
-    "without_conditions",
-]
-
 MUTATING_NAME: Final = "kruise-mutating-webhook-configuration"
 VALIDATING_NAME: Final = "kruise-validating-webhook-configuration"
 

@@ -20,8 +20,6 @@ from pykruise.kinds import conversions
 from pykruise.kube.documents import Document, bounded, decode, encode
 from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
 
-__all__ = ["REVIEW_VERSIONS", "answer", "failure", "review"]
-
 _log = logging.getLogger(__name__)
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")

@@ -20,8 +20,6 @@ from typing import BinaryIO, Final
 
 from pykruise.admission import conversion
 
-__all__ = ["ConversionProcess", "main"]
-
 _log = logging.getLogger(__name__)
 
 IDLE_S: Final = 60.0

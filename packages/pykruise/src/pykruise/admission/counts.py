@@ -12,8 +12,6 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 
-__all__ = ["LiveCounts"]
-
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector: the API server leaves finished pods out."""
 

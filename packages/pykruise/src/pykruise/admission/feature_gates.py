@@ -14,8 +14,6 @@ from pykruise.kube.errors import Status
 from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.plans.kind import Kind
 
-__all__ = ["behind_gates"]
-
 
 def behind_gates(kind: Kind, gates: Gates, reviewer: Reviewer) -> Reviewer:
     """The reviewer of a kind; while its gates are off, one that refuses what would be new. The first gate that is off

@@ -18,8 +18,6 @@ from pykruise.kube.errors import Cause, Status
 from pykruise.kube.pod_rules.field_errors import bad_request, refusal
 from pykruise.kube.schemas.conversion import ConversionError, Conversions, convert
 
-__all__ = ["in_hub_version"]
-
 _INVALID: Final = 422
 
 

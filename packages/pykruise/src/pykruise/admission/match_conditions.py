@@ -33,17 +33,6 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests
 from pykruise.plans.pod_steps import PodSelection, Webhook
 
-__all__ = [
-    "OPENED_FOR",
-    "SETTLE_S",
-    "Announce",
-    "ConditionRemover",
-    "announced",
-    "conditions_due",
-    "widest_conditions",
-    "with_conditions",
-]
-
 SETTLE_S: Final = 1.0
 """How long API servers have to see that they are to ask about every pod."""
 

@@ -18,8 +18,6 @@ from pykruise.kube.documents import get_path, labels_of
 from pykruise.kube.errors import KubeError, Status
 from pykruise.kube.resources import Resource
 
-__all__ = ["LABEL", "SELECTOR", "Counts", "Protection", "RefusedDeletion", "crd_resource", "guarded"]
-
 LABEL: Final = "policy.kruise.io/delete-protection"
 ALWAYS: Final = "Always"
 CASCADING: Final = "Cascading"

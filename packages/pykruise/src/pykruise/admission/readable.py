@@ -12,8 +12,6 @@ import msgspec
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.pod_rules.field_errors import bad_request
 
-__all__ = ["readable"]
-
 
 class _Metadata(msgspec.Struct, rename="camel"):
     """What reviews read of it. A null is an absent field."""

@@ -49,8 +49,6 @@ from pykruise.plans.pod_steps import StepContext, StepReport
 from pykruise.plans.review import Lookups, allow, beside_the_loop
 from pykruise.pods.settings import settings_from
 
-__all__ = ["ReviewContext", "reviewers", "steps_of_pods"]
-
 
 class ReviewContext(msgspec.Struct, frozen=True, kw_only=True):
     """Questions and reports of reviews beside their answers. The default: they ask nothing and report nothing."""

@@ -25,16 +25,6 @@ from pykruise.kube.patches import diff_json
 from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.kube.resources import Resource
 
-__all__ = [
-    "Review",
-    "ReviewDispatcher",
-    "ReviewError",
-    "decode_review",
-    "encode_answer",
-    "encode_refusal",
-    "rules_by_path",
-]
-
 _log = logging.getLogger(__name__)
 
 GROUP: Final = "admission.k8s.io"

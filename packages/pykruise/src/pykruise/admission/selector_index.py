@@ -17,8 +17,6 @@ from pykruise.kube.values.cel import Interests, Meant
 from pykruise.plans.pod_steps import PodSelection
 from pykruise.runtime.object_reader import CachedObjects
 
-__all__ = ["SelectingKind", "SelectorIndex", "list_selectors", "selecting_kinds"]
-
 
 class SelectingKind(NamedTuple):
     """A kind whose objects select pods."""

@@ -33,8 +33,6 @@ from pykruise.kube.http.app import Limits as HttpLimits
 from pykruise.kube.http.server import HttpServer
 from pykruise.kube.http.wire import Request
 
-__all__ = ["Limits", "LongBodies", "PostPath", "Poster", "WebhookServer", "conversion_path", "review_paths"]
-
 _log = logging.getLogger(__name__)
 
 MIB: Final = 1024 * 1024

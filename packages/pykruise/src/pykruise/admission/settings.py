@@ -7,8 +7,6 @@ import msgspec
 from pykruise.kinds.gates import Gates
 from pykruise.pods.settings import OnGate, settings_from
 
-__all__ = ["MANAGER_NAMESPACE", "AdmissionSettings", "admission_settings"]
-
 MANAGER_NAMESPACE: Final = "kruise-system"
 
 

@@ -25,20 +25,6 @@ from pykruise.kube.errors import AlreadyExistsError, ConflictError, NotFoundErro
 from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import SECRETS
 
-__all__ = [
-    "AUTHORITY_FILE",
-    "CHAIN_FILE",
-    "KEY_FILE",
-    "CertificateFolder",
-    "CertificateStore",
-    "ExternalStore",
-    "FileStore",
-    "SecretStore",
-    "StoreError",
-    "Stored",
-    "certificates_in",
-]
-
 AUTHORITY_FILE: Final = "ca-cert.pem"
 CHAIN_FILE: Final = "tls.crt"
 KEY_FILE: Final = "tls.key"

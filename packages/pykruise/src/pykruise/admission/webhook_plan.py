@@ -45,23 +45,6 @@ from pykruise.kube.patches import diff_json
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.kube.values.cel import Interests
 
-__all__ = [
-    "CONFIRM_S",
-    "HOLD_S",
-    "QUIET_S",
-    "CertificatePlan",
-    "ConfigurationPlan",
-    "CrdView",
-    "Examined",
-    "Observed",
-    "Patch",
-    "Waits",
-    "WebhookTarget",
-    "plan_certificates",
-    "plan_configurations",
-    "project_crd",
-]
-
 CONFIRM_S: Final = 5.0
 """How long webhook configurations stand before they are written a second time: longer than API servers lag behind."""
 

@@ -48,8 +48,6 @@ from pykruise.kube.patches import PatchError, PatchType, apply_json_patch
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from pykruise.kube.values.cel import Interests
 
-__all__ = ["SETTLE_S", "WebhookSync", "WebhookSyncError"]
-
 _log = logging.getLogger(__name__)
 
 SETTLE_S: Final = 5.0

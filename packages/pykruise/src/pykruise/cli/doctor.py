@@ -21,8 +21,6 @@ from pykruise.manager.doctor.examine import examine
 from pykruise.manager.doctor.findings import Finding, Level
 from pykruise.manager.doctor.live import Live
 
-__all__ = ["examined", "joined", "run_doctor"]
-
 
 async def run_doctor(
     *,

@@ -9,8 +9,6 @@ import sys
 
 from pykruise.cli.garbage import collect_rarely
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run what the command line says; ends the process with the command's exit code."""

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-__all__ = ["example"]
-
 _PLACES: Final = (Path(__file__).parents[1], Path(__file__).parents[5])
 
 

@@ -35,17 +35,6 @@ from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import NOT_WRITTEN, Code
 
-__all__ = [
-    "BROKEN",
-    "DONE",
-    "WAITING",
-    "code_of",
-    "explained",
-    "explained_pod",
-    "read_targets",
-    "run_explain",
-]
-
 
 async def explained(
     client: Client,

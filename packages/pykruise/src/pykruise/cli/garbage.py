@@ -8,8 +8,6 @@ a tenth to a fifth of its start.
 
 import gc
 
-__all__ = ["collect_as_usual", "collect_rarely"]
-
 _USUAL = gc.get_threshold()
 
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from pykruise.cli.errors import CommandError
 
-__all__ = ["check_output", "rendered"]
-
 
 def check_output(output: str) -> None:
     """Raises CommandError for what is neither `text` nor what `rendered` takes."""

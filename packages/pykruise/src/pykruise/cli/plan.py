@@ -31,8 +31,6 @@ from pykruise.manager.settings import Settings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 
-__all__ = ["changed_by", "described", "live_document", "planned", "run_plan"]
-
 NOTHING, FAILED, CHANGES = 0, 1, 2
 """Exit codes, as those of `terraform plan -detailed-exitcode` and `kubectl diff` would have it."""
 

@@ -46,8 +46,6 @@ from pykruise.kube.ids import Key
 from pykruise.plans.insight import ClockInsight
 from pykruise.sandbox.nodes.specs import NodeSpec
 
-__all__ = ["Conditions", "Target", "run_simulate"]
-
 COMPLETE, STUCK = 0, 3
 """Exit codes; 1 is for what cannot be played."""
 

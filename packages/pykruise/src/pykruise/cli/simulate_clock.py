@@ -27,8 +27,6 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.review import Lookups
 from pykruise.runtime.assemble import views_of
 
-__all__ = ["clock_report", "live_play", "manifest_play"]
-
 _LINES: Final = 40
 
 

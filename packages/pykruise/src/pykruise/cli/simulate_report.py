@@ -15,8 +15,6 @@ from pykruise.cli.insight.playing import (
 )
 from pykruise.kube.values.durations import short_duration
 
-__all__ = ["comparison", "outcome_of", "report"]
-
 
 def report(name: str, played: Played, *, lines: int = 40) -> list[str]:
     """Timeline, chart and extremes of one rollout."""

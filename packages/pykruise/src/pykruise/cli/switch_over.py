@@ -21,8 +21,6 @@ from pykruise.manager.doctor.findings import Level
 from pykruise.manager.storage import KindStorage, MoveError, move_kind, read_storage
 from pykruise.manager.switch_over import KindReport, PlannedWrite, SwitchReport, check_switch
 
-__all__ = ["report_lines", "run_check", "run_move", "run_show"]
-
 SAFE, UNSAFE = 0, 1
 
 SHOWN: Final = 20

@@ -14,8 +14,6 @@ import msgspec
 from pykruise.kinds import kinds
 from pykruise.pods.settings import Gate, Maturity
 
-__all__ = ["GATES", "GateError", "Gates", "all_gates", "parse"]
-
 GATES: Mapping[str, Gate] = {
     "PodWebhook": Gate(True, "beta", "pods are admitted through the webhooks"),
     "KruiseDaemon": Gate(True, "beta", "kinds that need the daemon on the nodes"),

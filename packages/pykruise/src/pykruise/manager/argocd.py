@@ -15,8 +15,6 @@ from pykruise.kube.documents import Document
 from pykruise.manager.lua_health import AT, health_script, path_table
 from pykruise.plans.shown import Field, Shown
 
-__all__ = ["actions_of", "config_map", "config_map_text", "document_text"]
-
 # ── actions ──────────────────────────────────────────────────────────────────
 
 _SET: Final = """\

@@ -10,8 +10,6 @@ objects that were not defaulted must not be acted upon.
 from collections.abc import Sequence
 from typing import Protocol
 
-__all__ = ["Component"]
-
 
 class Component(Protocol):
     """A part of a manager with a life of its own."""

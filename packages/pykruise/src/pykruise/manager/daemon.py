@@ -16,17 +16,6 @@ from pykruise.kube.documents import Document
 from pykruise.manager.roles import role_of
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
-__all__ = [
-    "DAEMON",
-    "DAEMON_LABELS",
-    "HEALTH_PORT",
-    "OWN_NODE",
-    "daemon_account",
-    "daemon_manifests",
-    "daemon_roles",
-    "own_node_policy",
-]
-
 DAEMON: Final = "kruise-daemon"
 OWN_NODE: Final = "kruise-daemon-own-node"
 DAEMON_LABELS: Final = {"control-plane": "daemon"}

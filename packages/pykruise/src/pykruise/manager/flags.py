@@ -43,8 +43,6 @@ from pykruise.manager.settings import (
 from pykruise.pods.settings import FromFlag, flags_of
 from pykruise.runtime.assemble import Tuning
 
-__all__ = ["Parsed", "all_flags", "help_text", "parse"]
-
 RESYNC_S = 10 * 3600.0
 """What `--sync-period` means when it is not given."""
 

@@ -11,8 +11,6 @@ from pykruise.kube.program.health import Check, responder
 from pykruise.kube.program.serving import Responder
 from pykruise.manager.manager import Manager
 
-__all__ = ["health_paths"]
-
 
 def health_paths(manager: Manager) -> Mapping[str, Responder]:
     """Paths of the probes. The answer itself shows that the process turns."""

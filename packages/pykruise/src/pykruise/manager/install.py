@@ -23,16 +23,6 @@ from pykruise.manager.daemon import daemon_account, daemon_manifests
 from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
-__all__ = [
-    "CHART_GATES",
-    "DAEMON_IMAGE",
-    "IMAGE",
-    "Installation",
-    "manifests",
-    "secrets_namespace",
-    "workload",
-]
-
 IMAGE = f"pykruise/kruise-manager:v{__version__}"
 DAEMON_IMAGE = f"pykruise/kruise-daemon:v{__version__}"
 MANAGER = "kruise-controller-manager"

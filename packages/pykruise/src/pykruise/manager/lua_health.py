@@ -32,8 +32,6 @@ from pykruise.plans.progress import (
 from pykruise.plans.shown import Field, Shown
 from pykruise.pods.reasons import DEADLINE_EXCEEDED, HELD, NEEDS_A_PERSON, NEVER_OBSERVED
 
-__all__ = ["AT", "STATUSES", "health_script", "path_table"]
-
 STATUSES: Final[Mapping[Phase, str]] = {
     Phase.PROGRESSING: "Progressing",
     Phase.HEALTHY: "Healthy",

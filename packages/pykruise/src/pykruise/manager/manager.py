@@ -39,8 +39,6 @@ from pykruise.runtime.operator import Operator, Work
 from pykruise.runtime.rollouts import RolloutMeter
 from pykruise.runtime.tracing import NO_SPANS, Span
 
-__all__ = ["Manager", "ManagerStats"]
-
 _log = logging.getLogger(__name__)
 
 _COMPONENT_POLL_S = 0.5

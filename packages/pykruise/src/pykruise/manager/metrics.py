@@ -26,8 +26,6 @@ from pykruise.kube.program.metrics import (
 from pykruise.kube.version import __version__
 from pykruise.manager.manager import Manager
 
-__all__ = ["StatsCollector", "registry"]
-
 
 def registry(manager: Manager, metered: MeteredTransport, *, host: str = "") -> CollectorRegistry:
     """Everything about one manager, and about its process. `host`: of the API server, for labels.

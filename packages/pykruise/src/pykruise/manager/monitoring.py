@@ -21,18 +21,6 @@ from pykruise.plans.shown import Shown
 from pykruise.pods.reasons import DEADLINE_EXCEEDED
 from pykruise.pods.workload.kstatus import STALLING
 
-__all__ = [
-    "ALERTS",
-    "PANELS",
-    "RUNBOOK",
-    "Alert",
-    "Panel",
-    "board",
-    "board_config_map",
-    "pod_monitor",
-    "prometheus_rule",
-]
-
 RUNBOOK: Final = "docs/monitoring.md#"
 """Followed by an alert's name in lower case: what it means, and what to do."""
 
@@ -299,7 +287,7 @@ PANELS: Final[Sequence[Panel]] = (
         ],
     ),
     Panel(
-        title="Turns a second",
+        title="Reconciles per second",
         lines=[(f"sum by (controller) (rate(controller_runtime_reconcile_total{_RATE}))", "{{controller}}")],
     ),
     Panel(
@@ -311,7 +299,7 @@ PANELS: Final[Sequence[Panel]] = (
             )
         ],
     ),
-    Panel(title="Keys that wait", lines=[("sum by (name) (workqueue_depth)", "{{name}}")]),
+    Panel(title="Queue depth", lines=[("sum by (name) (workqueue_depth)", "{{name}}")]),
     Panel(
         title="Requests a second, by answer",
         lines=[(f"sum by (code) (rate(rest_client_requests_total{_RATE}))", "{{code}}")],
@@ -320,7 +308,7 @@ PANELS: Final[Sequence[Panel]] = (
         title="Reviews", lines=_quantiles("controller_runtime_webhook_latency_seconds", "webhook"), unit="s"
     ),
     Panel(
-        title="How far caches are behind",
+        title="Cache lag",
         lines=[("max by (resource) (pykruise_cache_lag_seconds)", "{{resource}}")],
         unit="s",
     ),

@@ -17,8 +17,6 @@ import msgspec
 from pykruise.kube.cache.cache import Cache, CacheStats
 from pykruise.kube.resources import Resource
 
-__all__ = ["Oversight"]
-
 _log = logging.getLogger(__name__)
 
 EVERY_S = 5.0

@@ -47,7 +47,6 @@ from pykruise.pods.in_place import has_resize
 if TYPE_CHECKING:
     from pykruise.manager.webhooks import Webhooks
 
-__all__ = ["USER_AGENT", "identity", "run_process"]
 
 _log = logging.getLogger(__name__)
 

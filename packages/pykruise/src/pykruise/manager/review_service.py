@@ -28,8 +28,6 @@ from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.plans.pod_steps import ReaderPlace
 from pykruise.plans.review import live_lookups
 
-__all__ = ["ReviewService"]
-
 MOST_WAITING: Final = 128
 """Reviews of pods that may wait for writes of one step at once: a quarter of what the server answers at once."""
 

@@ -31,8 +31,6 @@ from pykruise.kube.resources import (
 from pykruise.manager.settings import WebhookSettings
 from pykruise.plans.kind import Kind
 
-__all__ = ["MAY_BE_LENT", "aggregated_roles", "is_for_editors", "needed", "role_of", "roles"]
-
 ACCOUNT = "kruise-manager"
 RBAC = "rbac.authorization.k8s.io"
 

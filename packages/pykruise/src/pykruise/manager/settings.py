@@ -16,13 +16,6 @@ from pykruise.plans.kind import Kind
 from pykruise.pods.settings import settings_from
 from pykruise.runtime.assemble import Tuning
 
-__all__ = [
-    "ElectionSettings",
-    "ServingSettings",
-    "Settings",
-    "WebhookSettings",
-]
-
 SECRETS_NAMESPACE = "kruise-daemon-config"
 NAMESPACE = "kruise-system"
 

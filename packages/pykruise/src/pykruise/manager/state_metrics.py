@@ -21,9 +21,6 @@ from pykruise.manager.manager import Manager
 from pykruise.plans.progress import Count, read_at
 from pykruise.plans.shown import Field, Metrics, Shown
 
-__all__ = ["StateCollector", "document_of", "state_registry"]
-
-
 _AMOUNTS: Final = (
     ("partition", "spec_strategy_partition"),
     ("maxSurge", "spec_strategy_rollingupdate_max_surge"),

@@ -22,8 +22,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
-__all__ = ["KindStorage", "MoveError", "MovedKind", "move_kind", "read_storage"]
-
 SETTLE_S: Final = 60.0
 """How long API servers may take to store in the version that a definition has just been given."""
 

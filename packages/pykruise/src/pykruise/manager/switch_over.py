@@ -42,8 +42,6 @@ from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
-__all__ = ["KindReport", "PlannedWrite", "SwitchReport", "check_switch"]
-
 OWN_PREFIX: Final = "pykruise.io/"
 """Annotations that mean something to this manager alone."""
 

@@ -16,8 +16,6 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.version import __version__
 from pykruise.runtime.tracing import NO_SPANS, Span
 
-__all__ = ["ENDPOINTS", "MissingTracesError", "spans_from", "spans_of"]
-
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
 

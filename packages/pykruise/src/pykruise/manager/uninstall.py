@@ -14,8 +14,6 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import Resource
 
-__all__ = ["Loss", "what_would_be_lost"]
-
 IGNORED = frozenset({"nodeimages", "nodepodprobes"})
 """Made by controllers for each node or pod: nothing is lost with them."""
 

@@ -20,8 +20,6 @@ import traceback
 from collections.abc import Callable
 from typing import Never
 
-__all__ = ["EXIT_CODE", "Watchdog"]
-
 _log = logging.getLogger(__name__)
 
 EXIT_CODE = 70

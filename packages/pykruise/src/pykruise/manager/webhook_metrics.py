@@ -18,8 +18,6 @@ from pykruise.admission.pods.chain import pod_kinds
 from pykruise.admission.protection import RefusedDeletion
 from pykruise.plans.pod_steps import PreventedDisruption
 
-__all__ = ["WebhookMetrics"]
-
 _log = logging.getLogger(__name__)
 
 BUCKETS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.5, 2.0, 10.0)

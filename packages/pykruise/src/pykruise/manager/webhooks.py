@@ -48,8 +48,6 @@ from pykruise.manager.review_service import ReviewService
 from pykruise.manager.settings import Settings, WebhookSettings
 from pykruise.manager.webhook_metrics import WebhookMetrics
 
-__all__ = ["Webhooks", "WebhooksNotReadyError", "endpoint_of"]
-
 _log = logging.getLogger(__name__)
 
 AGAIN_S: Final = 60.0

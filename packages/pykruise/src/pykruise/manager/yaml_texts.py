@@ -10,8 +10,6 @@ import yaml
 
 from pykruise.kube.documents import Document
 
-__all__ = ["yaml_stream", "yaml_text"]
-
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
     """No anchors: `kubectl` reads them, people do not."""

@@ -26,8 +26,6 @@ from pykruise.plans.progress import (
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Shown, Verbs
 from pykruise.plans.shown_lines import pods_line
 
-__all__ = ["FOREIGN", "ROLLOUTS"]
-
 ROLLOUTS: Final = "rollouts.kruise.io"
 """API group of OpenKruise's rollouts, a project of its own."""
 

@@ -35,21 +35,6 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "BEGUN_AT_ONCE",
-    "ByRevision",
-    "Progress",
-    "Recall",
-    "Seen",
-    "begin_steps",
-    "begun_at_once",
-    "go_on",
-    "only_in_place",
-    "summary_of",
-    "unknown_state",
-    "update_steps",
-]
-
 BEGUN_AT_ONCE: Final = 32
 """Most pods whose update one plan begins. Those that are done come back into service before the next are taken
 out: a pod is then out of service for as long as its containers need, and not for as long as the rollout."""

@@ -28,8 +28,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Target", "update_turn", "waits_for"]
-
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where pods go."""

@@ -16,17 +16,6 @@ from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.views import Views
 
-__all__ = [
-    "ClockInsight",
-    "Counts",
-    "Insight",
-    "JobInsight",
-    "Strategy",
-    "WorkloadInsight",
-    "is_owner",
-    "strategy_by_policy",
-]
-
 
 class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     """How a spec wants its pods to get a new template."""

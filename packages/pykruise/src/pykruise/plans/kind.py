@@ -26,8 +26,6 @@ from pykruise.pods.workload.amounts import Amount
 from pykruise.pods.workload.derived_names import DerivedName
 from pykruise.runtime.control import Control
 
-__all__ = ["AGE", "POD_OWNER_LENDS", "POD_TEMPLATE", "Kind", "SpecSchema", "two_versions", "workload_rights"]
-
 SpecSchema = Callable[[str], Document]
 """The structural schema of the spec of another kind, by its name (`CloneSet`), for kinds that embed it."""
 

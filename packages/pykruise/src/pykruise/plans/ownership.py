@@ -28,19 +28,6 @@ from pykruise.runtime import ownership
 from pykruise.runtime.actions import Create, Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
-__all__ = [
-    "Adopter",
-    "adopt_used",
-    "adopter_of",
-    "adoption_stages",
-    "delete_revision",
-    "release_pod",
-    "release_stages",
-    "revision_stages",
-    "selector_in",
-    "still_there",
-]
-
 _ADOPTED: Final = "it matches the selector, and has no controller"
 _RELEASED: Final = "its labels no longer match the selector"
 

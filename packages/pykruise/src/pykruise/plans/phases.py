@@ -30,23 +30,6 @@ from pykruise.runtime.actions import Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "MAX_UNAVAILABLE_USED_UP",
-    "MOST_AT_ONCE",
-    "ON_DELETE",
-    "OTHERS_FIRST",
-    "PAUSED",
-    "Phase",
-    "delete_steps",
-    "pod_chain",
-    "pod_key",
-    "pod_patch",
-    "skip",
-    "stage_of",
-    "state_step",
-]
-
-
 MOST_AT_ONCE: Final = 256
 """Pods that one phase writes to in one plan: about what an API server takes in the second after which the world
 is looked at again, and few enough to be planned (60 µs each at most) without holding up everything else."""

@@ -16,8 +16,6 @@ from pykruise.kube.resources import PODS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Read
 
-__all__ = ["annotations_of"]
-
 _Version = tuple[str, int]
 """A pod's uid and resourceVersion."""
 

@@ -31,27 +31,6 @@ from pykruise.kube.values.selectors import EVERYTHING
 from pykruise.runtime.object_reader import CachedObjects
 from pykruise.runtime.views import Views
 
-__all__ = [
-    "CachedReader",
-    "JudgingStep",
-    "Origin",
-    "PodOrigins",
-    "PodReaders",
-    "PodSelection",
-    "PodStep",
-    "PodSteps",
-    "PreventedDisruption",
-    "PreventionMetric",
-    "ReaderPlace",
-    "StepContext",
-    "StepError",
-    "StepEvent",
-    "StepReport",
-    "Webhook",
-    "is_dry",
-    "whole_namespaces",
-]
-
 Webhook = Literal["mutating", "validating"]
 
 

@@ -28,8 +28,6 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
-__all__ = ["PreDownload", "over_too_soon", "pre_download_stages"]
-
 FEWEST_REPLICAS: Final = 4
 """With fewer, a rollout is over before a job has begun."""
 

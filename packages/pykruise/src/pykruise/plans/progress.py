@@ -16,32 +16,6 @@ from pykruise.kube.documents import get_path
 from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.pods.reasons import DEADLINE_EXCEEDED, HELD, NEEDS_A_PERSON, NEVER_OBSERVED, Code
 
-__all__ = [
-    "BY_HAND",
-    "PARTITION_HOLDS",
-    "Condition",
-    "Count",
-    "Counts",
-    "Difference",
-    "Differs",
-    "Has",
-    "Is",
-    "IsTrue",
-    "Items",
-    "Less",
-    "Number",
-    "Phase",
-    "Positive",
-    "Progress",
-    "Rollout",
-    "Rules",
-    "Sum",
-    "When",
-    "kept_by",
-    "progress_of",
-    "read_at",
-]
-
 Document = Mapping[str, Any]
 
 

@@ -11,8 +11,6 @@ from typing import Any, Final
 from pykruise.kube.documents import get_path
 from pykruise.plans.progress import Count, Counts, Has, Is, Number, Phase, Positive, Rules, When
 
-__all__ = ["pull_phase", "pull_rules"]
-
 _ENDED: Final = Has("status.completionTime")
 
 

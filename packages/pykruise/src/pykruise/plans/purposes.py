@@ -4,8 +4,6 @@ from enum import StrEnum
 
 from pykruise.runtime.plan import REPORT_STATUS
 
-__all__ = ["Purpose"]
-
 
 class Purpose(StrEnum):
     """What a stage is for; its value is what people read."""

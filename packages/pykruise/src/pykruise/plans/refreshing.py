@@ -23,8 +23,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Chain, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["because_of", "due_conditions", "refresh_phase", "released_after_update", "service_step"]
-
 _NOT_UPDATING: Final = Progress()
 _DURING_UPDATE: Final = (LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATING, LifecycleState.UPDATED)
 

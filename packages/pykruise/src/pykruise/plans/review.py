@@ -30,21 +30,6 @@ from pykruise.kube.resources import (
 from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.pods.workload.selector_guard import is_guarded, managed_selector
 
-__all__ = [
-    "AccessLookup",
-    "ClassLookup",
-    "Lookups",
-    "NodeLookup",
-    "PodLookup",
-    "Reviews",
-    "RevisionLookup",
-    "Trial",
-    "allow",
-    "beside_the_loop",
-    "live_lookups",
-    "managed_selector_of",
-]
-
 PodLookup = Callable[[str, str], Awaitable[Document | None]]
 """Namespace and name of a pod to the pod as it is stored now, None when it is not there. Raises KubeError."""
 

@@ -14,8 +14,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Mirrors
 from pykruise.runtime.views import BY_NAMESPACE
 
-__all__ = ["selected_pods"]
-
 
 def selected_pods(selector: Selector, namespace: str, read: Mirrors) -> Iterator[PodView]:
     """Pods of the namespace that match, in any order; those that have ended or are being deleted too."""

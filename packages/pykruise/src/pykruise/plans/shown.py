@@ -14,8 +14,6 @@ from pykruise.kube.documents import get_path
 from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import Number, Progress, Rollout, Rules, progress_of, read_at
 
-__all__ = ["TEMPLATE", "Cell", "Field", "Metrics", "Shown", "Verbs"]
-
 Document = Mapping[str, Any]
 Path = tuple[str, ...]
 

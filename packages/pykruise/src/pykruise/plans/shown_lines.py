@@ -12,8 +12,6 @@ from pykruise.kube.documents import get_path
 from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import Progress
 
-__all__ = ["pods_line", "revisions_line"]
-
 Document = Mapping[str, Any]
 
 

@@ -22,8 +22,6 @@ from pykruise.runtime.plan import Note, Plan
 from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["TEMPLATE_IS_JUDGED_LATER", "Flaw", "Judged", "Stored", "as_document", "judged", "refused_plan"]
-
 AGAIN_S: Final = 600.0
 """How often the event is recorded again."""
 

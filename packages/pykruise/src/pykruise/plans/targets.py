@@ -28,23 +28,6 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION, WhiteList, W
 from pykruise.runtime.read import Mirrors
 from pykruise.runtime.views import BY_CONTROLLER, Views
 
-__all__ = [
-    "CLONE_SETS",
-    "DEPLOYMENT",
-    "REPLICA_SET",
-    "STATEFUL_SETS_OF_KRUISE",
-    "TARGET_RESOURCES",
-    "TARGET_VIEWS",
-    "OwnerMissingError",
-    "OwnerReader",
-    "TargetView",
-    "WhiteListReader",
-    "WorkloadReader",
-    "deployment_of",
-    "project_target",
-    "read_configuration",
-]
-
 REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
 
 CLONE_SETS: Final = Resource("apps.kruise.io", "v1beta1", "clonesets", "CloneSet")

@@ -11,8 +11,6 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Wake
 
-__all__ = ["named_after"]
-
 
 def named_after(views: Views[RevisionView], objects: Views[Any]) -> Wake:
     """A revision wakes the object that it is named after, with any owner: its name may be in the way."""

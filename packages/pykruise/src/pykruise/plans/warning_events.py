@@ -14,8 +14,6 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.plan import Note
 
-__all__ = ["WARNINGS", "warning_notes"]
-
 WARNINGS: Final = frozenset(
     {
         *(Code.INVALID_SPEC, Code.CANNOT_UPDATE, Code.BROKEN_UPDATE_STATE),

@@ -45,18 +45,6 @@ from pykruise.pods.workload.waiting import WAITING, with_condition, without
 from pykruise.runtime.plan import Chain, Note, Plan
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "Frame",
-    "Problem",
-    "changed_status",
-    "choose_update_revision",
-    "plan_workload",
-    "refuse",
-    "requeue_after",
-    "truncate_history",
-    "with_mismatch",
-]
-
 
 class Problem(msgspec.Struct, frozen=True):
     """A stored value that admission would have refused."""

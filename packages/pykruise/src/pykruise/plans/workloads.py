@@ -19,8 +19,6 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.views import WorkloadView
 from pykruise.runtime.read import Mirrors, Read
 
-__all__ = ["known_revisions_around", "pull_jobs_of", "revisions_around", "without_ghosts"]
-
 
 async def revisions_around(workload: WorkloadView, read: Read[Any]) -> list[RevisionView]:
     """Its own, orphans that could be its own, and those that hold a name it may want."""

@@ -9,19 +9,6 @@ from typing import Annotated, Any, Final
 from pykruise.kube.schemas.crds import schema
 from pykruise.kube.schemas.types import Int32, IntOrString, Selector, Typed
 
-__all__ = [
-    "IN_PLACE_POLICIES",
-    "ClaimTemplates",
-    "InPlaceUpdateStrategy",
-    "OrderPriorityTerm",
-    "PodTemplate",
-    "PodUpdatePolicy",
-    "PriorityStrategy",
-    "ScatterTerm",
-    "UpdateType",
-    "WeightPriorityTerm",
-]
-
 PodTemplate = Annotated[dict[str, Any], schema(any_object=True)]
 """A `core/v1 PodTemplateSpec`, kept as it is."""
 ClaimTemplates = Annotated[list[dict[str, Any]], schema(any_object=True)]

@@ -13,8 +13,6 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 
-__all__ = ["CREATED_IN_S", "NOT_CREATED", "CreatingView", "mounts_of"]
-
 CREATED_IN_S: Final = 60.0
 """Seconds after which a pod whose containers are not created yet names what its volumes need."""
 NOT_CREATED: Final = frozenset({"ContainerCreating", "PodInitializing"})

@@ -14,22 +14,6 @@ import msgspec
 
 from pykruise.runtime.reasons import Reason, WriteFault
 
-__all__ = [
-    "AS_ASKED",
-    "AT_REST",
-    "CODES",
-    "DEADLINE_EXCEEDED",
-    "HELD",
-    "NEEDS_A_PERSON",
-    "NEVER_OBSERVED",
-    "NOT_WRITTEN",
-    "ONE_AT_A_TIME",
-    "Code",
-    "Meaning",
-    "rank_of",
-    "remedy_of",
-]
-
 
 class Code(StrEnum):
     """What is in the way. The order is that in which `explain` looks for the cause."""

@@ -14,18 +14,6 @@ from typing import Any, Final, Literal, TypeVar, get_type_hints
 
 import msgspec
 
-__all__ = [
-    "FromFlag",
-    "FromManager",
-    "Gate",
-    "Maturity",
-    "NoSettings",
-    "OnGate",
-    "flags_of",
-    "gates_of",
-    "settings_from",
-]
-
 S = TypeVar("S", bound=msgspec.Struct)
 
 

@@ -23,8 +23,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.x509 import alternative_names, certificate_builder, key_usage, pem_of
 
-__all__ = ["Certificate", "issue", "kubeconfig_document", "write_kubeconfig"]
-
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _VALID_S: Final = 365 * 86400.0
 _SKEW_S: Final = 3600.0

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from pykruise.sandbox.apiserver.webhooks import Target
     from pykruise.sandbox.webhook_caller import WebhookCaller
 
-__all__ = ["Cluster", "ClusterSettings", "ComponentError"]
 
 _log = logging.getLogger(__name__)
 

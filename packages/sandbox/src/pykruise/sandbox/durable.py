@@ -21,8 +21,6 @@ from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage, Page, Stored
 from pykruise.sandbox.apiserver.requests.statuses import internal_error
 
-__all__ = ["DataDirError", "DurableStorage"]
-
 _log = logging.getLogger(__name__)
 
 _FILE: Final = "cluster.db"

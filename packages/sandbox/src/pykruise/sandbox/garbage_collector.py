@@ -36,8 +36,6 @@ from pykruise.sandbox.owner_graph import FOREGROUND, ORPHAN, ObjectId, Owned, Ow
 from pykruise.sandbox.pod_view import OwnerRef
 from pykruise.sandbox.running import happens_before, run_beside
 
-__all__ = ["CollectorStats", "GarbageCollector"]
-
 _log = logging.getLogger(__name__)
 
 _REFRESH_S = 300.0  # discovery is read again this often ...

@@ -37,8 +37,6 @@ from pykruise.sandbox.apiserver.requests.statuses import (
 )
 from pykruise.sandbox.certificates import Certificate
 
-__all__ = ["MAX_BODY", "HttpFront"]
-
 MAX_BODY: Final = 3 * 1024 * 1024
 """Bytes a request may carry, as on a real server."""
 

@@ -14,8 +14,6 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.errors import ApiError
 from pykruise.kube.resources import Resource
 
-__all__ = ["Inventory", "discover"]
-
 _NEEDED = frozenset({"delete", "list", "watch"})
 _AT_ONCE = 8
 

@@ -30,8 +30,6 @@ from pykruise.kube.resources import Resource
 from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.nodes.specs import NodeSpec, Taint
 
-__all__ = ["Dump", "DumpError", "Loaded", "load", "node_spec_of", "read_dump"]
-
 _FIRST: Final = (
     "CustomResourceDefinition",
     "Namespace",

@@ -22,8 +22,6 @@ from pykruise.kube.errors import (
 from pykruise.sandbox.apiserver import ApiServer, LineStream
 from pykruise.sandbox.apiserver.access.users import User, trusted
 
-__all__ = ["LocalTransport"]
-
 _STEADY: Final = {"allowWatchBookmarks": "false", "timeoutSeconds": str(100 * 366 * 24 * 3600)}
 
 

@@ -27,8 +27,6 @@ from pykruise.kube.resources import NAMESPACES, Resource
 from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.running import run_beside
 
-__all__ = ["NamespaceView", "Namespaces", "project_namespace"]
-
 FINALIZER = "kubernetes"
 
 _FIRST_LOOK_S = 0.2

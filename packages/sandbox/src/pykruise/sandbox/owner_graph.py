@@ -14,8 +14,6 @@ from pykruise.kube.resources import Resource
 from pykruise.runtime.control import ObjectView
 from pykruise.sandbox.pod_view import OwnerRef
 
-__all__ = ["FOREGROUND", "ORPHAN", "MetaView", "ObjectId", "Owned", "OwnerGraph", "project_meta"]
-
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 

@@ -28,8 +28,6 @@ from pykruise.sandbox.pod_view import (
     plus,
 )
 
-__all__ = ["PodProjector"]
-
 _ABSENT: Final = msgspec.Raw()
 
 

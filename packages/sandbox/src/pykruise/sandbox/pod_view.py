@@ -16,22 +16,6 @@ from pykruise.kube.values.group_kinds import group_of
 from pykruise.kube.values.quantities import Quantity
 from pykruise.sandbox.nodes.references import Environment, EnvironmentSource, Reference, references_of
 
-__all__ = [
-    "Condition",
-    "Container",
-    "ContainerState",
-    "ContainerStatus",
-    "Containers",
-    "HostPort",
-    "OwnerRef",
-    "Placement",
-    "PodStatus",
-    "PodView",
-    "Running",
-    "Terminated",
-    "Waiting",
-]
-
 
 class OwnerRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One entry of `metadata.ownerReferences`."""

@@ -8,8 +8,6 @@ import asyncio
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
 
-__all__ = ["Component", "happens_before", "run_beside"]
-
 
 class Component(Protocol):
     """A part that works in the background."""

@@ -6,8 +6,6 @@ Pure.
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["VERSION"]
-
 VERSION: Final[Mapping[str, str]] = {
     "major": "1",
     "minor": "32",

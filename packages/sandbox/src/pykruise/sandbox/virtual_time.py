@@ -17,9 +17,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-__all__ = ["DeadlockError", "VirtualLoop"]
-
-
 _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 

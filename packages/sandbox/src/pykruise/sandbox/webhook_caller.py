@@ -19,8 +19,6 @@ from yarl import URL
 
 from pykruise.sandbox.apiserver.webhooks import CallFailedError, Target
 
-__all__ = ["WebhookCaller"]
-
 _LARGEST: Final = 8 * 1024 * 1024
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
 

@@ -14,8 +14,6 @@ from typing import Final
 from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError, UnsupportedCallError
 
-__all__ = ["RuntimeChanges"]
-
 _log = logging.getLogger(__name__)
 
 POLL_S: Final = 1.0

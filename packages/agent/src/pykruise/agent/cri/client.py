@@ -40,8 +40,6 @@ from pykruise.agent.cri.values import (
     SandboxStatus,
 )
 
-__all__ = ["CALL_S", "CriClient"]
-
 CALL_S: Final = 5.0
 """How long a call may take, beside what it was asked to wait. Rule: the original agent's."""
 FIRST_IMAGES_S: Final = 10.0

@@ -11,15 +11,6 @@ CriError
 from pykruise.kube.errors import KubeError
 from pykruise.kube.excerpts import excerpt
 
-__all__ = [
-    "CallRefusedError",
-    "CallTimeoutError",
-    "CriError",
-    "NotFoundError",
-    "RuntimeGoneError",
-    "UnsupportedCallError",
-]
-
 
 class CriError(KubeError):
     """A call to a container runtime that did not succeed. The message is an excerpt of the runtime's: it is stored."""

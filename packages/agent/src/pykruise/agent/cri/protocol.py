@@ -13,8 +13,6 @@ from grpclib.client import Channel, UnaryStreamMethod, UnaryUnaryMethod
 
 from pykruise.kube.package_data import package_data
 
-__all__ = ["PACKAGE", "message", "stream_call", "unary_call"]
-
 PACKAGE: Final = "runtime.v1"
 
 

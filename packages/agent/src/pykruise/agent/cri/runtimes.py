@@ -17,8 +17,6 @@ from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import CriError
 from pykruise.kube.errors import ConfigurationError
 
-__all__ = ["Runtime", "Runtimes", "find_runtimes", "socket_paths"]
-
 _log = logging.getLogger(__name__)
 
 SOCKETS: Final = (

@@ -10,8 +10,6 @@ stands in between, reads the message field by field, and says how long what it h
 import struct
 from typing import Any, Final
 
-__all__ = ["LONGEST_FIELD", "Shortened"]
-
 LONGEST_FIELD: Final = 64 * 1024
 """Bytes that are kept of a text or of bytes in the message itself. Messages inside it are such fields too, so this is
 for answers that have none."""

@@ -12,19 +12,6 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 
-__all__ = [
-    "Auth",
-    "Container",
-    "ContainerEvent",
-    "ContainerState",
-    "ContainerStatus",
-    "ExecResult",
-    "Image",
-    "RuntimeVersion",
-    "SandboxConfig",
-    "SandboxStatus",
-]
-
 ContainerState = Literal["created", "running", "exited", "unknown"]
 
 POD_NAME: Final = "io.kubernetes.pod.name"

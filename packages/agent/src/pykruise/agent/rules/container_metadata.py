@@ -18,18 +18,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.values.go_text import go_json
 from pykruise.kube.values.hashing import bytes_hash
 
-__all__ = [
-    "ANNOTATION",
-    "NodePod",
-    "Reported",
-    "container_hash",
-    "needs_report",
-    "project_pod",
-    "report",
-    "report_patch",
-    "stale_containers",
-]
-
 ANNOTATION: Final = "apps.kruise.io/runtime-containers-meta"
 SIDECARSET_HASH: Final = "kruise.io/sidecarset-hash"
 KRUISE_GROUP: Final = "apps.kruise.io"

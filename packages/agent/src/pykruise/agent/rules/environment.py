@@ -13,8 +13,6 @@ import msgspec
 from pykruise.kube.values.go_text import go_json
 from pykruise.kube.values.hashing import bytes_hash
 
-__all__ = ["EnvSource", "env_source", "env_sources", "environment_hash"]
-
 _EXCLUDED_VARIABLES: Final = frozenset({"SIDECARSET_VERSION", "SIDECARSET_VERSION_ALT"})
 """Fed from annotations, but by the SidecarSet's own mechanism."""
 

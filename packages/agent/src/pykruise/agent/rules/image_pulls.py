@@ -21,25 +21,6 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.image_pulls import Pulled, PullFailure
 from pykruise.kube.values.image_references import ImageName
 
-__all__ = [
-    "NODE_IMAGES",
-    "Attempt",
-    "NodeImageView",
-    "Pull",
-    "PullEvent",
-    "Report",
-    "Sandbox",
-    "SecretName",
-    "StatusPace",
-    "Wanted",
-    "advance_pulls",
-    "events_of",
-    "open_images",
-    "project_node_image",
-    "report_of",
-    "status_of",
-]
-
 NODE_IMAGES: Final = Resource("apps.kruise.io", "v1beta1", "nodeimages", "NodeImage", namespaced=False)
 
 NEVER: Instant = math.inf

@@ -15,29 +15,6 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.resources import Resource
 
-__all__ = [
-    "FAILED",
-    "NODE_POD_PROBES",
-    "SUCCEEDED",
-    "UNKNOWN",
-    "Check",
-    "CheckKey",
-    "NodeProbes",
-    "ProbeEvent",
-    "Seen",
-    "advance_check",
-    "checks_in",
-    "due_at",
-    "events_of",
-    "needs_probe",
-    "period_s",
-    "project_node_probes",
-    "rules_of",
-    "status_of",
-    "timeout_s",
-    "with_handler",
-]
-
 NODE_POD_PROBES: Final = Resource(
     "apps.kruise.io", "v1alpha1", "nodepodprobes", "NodePodProbe", namespaced=False
 )

@@ -17,8 +17,6 @@ from pykruise.agent.rules.image_pulls import Wanted
 from pykruise.kube.documents import annotations_of, get_path
 from pykruise.kube.values.registry_credentials import Credential, credentials_in_secret
 
-__all__ = ["SOURCE_KEY", "may_use", "namespace_served", "usable_credentials"]
-
 SOURCE_KEY: Final = "imagepulljobs.kruise.io/source-key"
 """On a copy of a secret: `<namespace>/<name>` of what it is a copy of."""
 

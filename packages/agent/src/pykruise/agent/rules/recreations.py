@@ -19,20 +19,6 @@ from pykruise.kube.documents import Document, decode, get_path, labels_of
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 
-__all__ = [
-    "REQUESTS",
-    "OnNode",
-    "Request",
-    "Turn",
-    "advance",
-    "after_failed_stop",
-    "grace_left_s",
-    "is_over",
-    "order_of",
-    "project_request",
-    "stop_grace_s",
-]
-
 _PHASES: Final = ("Completed", "Recreating", "Pending")
 NOT_FOUND: Final = "not found container on Node"
 DEFAULT_GRACE_S: Final = 30

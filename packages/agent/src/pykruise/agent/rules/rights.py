@@ -15,8 +15,6 @@ from pykruise.agent.rules.recreations import REQUESTS
 from pykruise.kube.rbac import Right, on
 from pykruise.kube.resources import EVENTS, PODS, SECRETS
 
-__all__ = ["SECRET_RIGHTS", "rights_of_agent"]
-
 _WATCH: Final = ("list", "watch")
 
 SECRET_RIGHTS: Final[Sequence[Right]] = (on(SECRETS, "get", why="credentials for pulls"),)

@@ -21,15 +21,6 @@ from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, same
 from pykruise.kube.schemas.conversion import Conversion, annotate, drop, each, section
 
-__all__ = [
-    "CONTAINER_RECREATE_REQUEST_VERSIONS",
-    "NODE_IMAGE_VERSIONS",
-    "PRE_RECREATE_GRACE",
-    "SNAPSHOT",
-    "UNREADY_SINCE",
-    "in_stored_versions",
-]
-
 SNAPSHOT: Final = "crr.apps.kruise.io/sync-container-statuses"
 """Annotation in v1alpha1: `status.containerStatusSnapshot` as JSON."""
 UNREADY_SINCE: Final = "crr.apps.kruise.io/unready-acquired"

@@ -41,9 +41,6 @@ from pykruise.sandbox.nodes.agents import NodeAccess
 from pykruise.sandbox.nodes.faults import pull_of
 from pykruise.sandbox.nodes.images import full_name
 
-__all__ = ["ImageAgents"]
-
-
 CONFLICT_S = 0.05
 
 

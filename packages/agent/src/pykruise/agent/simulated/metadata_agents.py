@@ -26,8 +26,6 @@ from pykruise.kube.resources import PODS
 from pykruise.sandbox.nodes.agents import NodeAccess
 from pykruise.sandbox.nodes.pod_state import Run, RunState
 
-__all__ = ["MetadataAgents"]
-
 GATHER_S = 0.1
 """Statuses of one pod come in a crowd."""
 STOP_GRACE_S = 30.0

@@ -16,8 +16,6 @@ from pykruise.kube.control.queue import WorkQueue
 from pykruise.kube.ids import Key
 from pykruise.sandbox.running import run_beside
 
-__all__ = ["AgentPart"]
-
 
 class AgentPart(ABC):
     """One task of the agents of all simulated nodes. Component: `run()` until `stop()`."""

@@ -36,8 +36,6 @@ from pykruise.kube.resources import PODS
 from pykruise.sandbox.nodes.agents import NodeAccess
 from pykruise.sandbox.nodes.runtime import ProbeOutcome
 
-__all__ = ["ProbeAgents"]
-
 
 class ProbeAgents(AgentPart):
     """The agents of all simulated nodes."""

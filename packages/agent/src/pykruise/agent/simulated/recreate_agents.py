@@ -30,8 +30,6 @@ from pykruise.kube.ids import Key
 from pykruise.sandbox.nodes.agents import NodeAccess
 from pykruise.sandbox.nodes.pod_state import RunState
 
-__all__ = ["RecreateAgents"]
-
 _BY_POD: Final = "pod"
 
 

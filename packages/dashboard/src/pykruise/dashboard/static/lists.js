@@ -145,7 +145,7 @@ export function rollouts(live, around) {
             shown.map((row) => lazy(row.id, row, () => rolloutRow(row))),
             { sort },
           )
-        : h("p", null, all.length ? "No row is like that." : "There are no rollouts here that you may see."),
+        : h("p", null, all.length ? "Nothing matches." : "There are no rollouts here that you may see."),
       links,
     ],
   };
@@ -334,7 +334,7 @@ export function others(live, around) {
             shown.map((row) => lazy(row.id, row, () => otherRow(row))),
             { sort },
           )
-        : h("p", null, all.length ? "No row is like that." : "There are no other objects here that you may see."),
+        : h("p", null, all.length ? "Nothing matches." : "There are no other objects here that you may see."),
       links,
     ],
   };

@@ -68,10 +68,10 @@ function waits(why) {
     );
   });
   return [
-    why.condition ? h("p", { key: "says" }, h("b", null, "It says itself: "), clean(why.condition, 2_000)) : null,
+    why.condition ? h("p", { key: "says" }, h("b", null, "Condition: "), clean(why.condition, 2_000)) : null,
     list("Done", why.done),
     found.length
-      ? h("section", { key: "waits", id: "waits" }, h("h2", null, why.verdict === "done" ? "Left as it is" : "Waiting for"), h("ul", null, found))
+      ? h("section", { key: "waits", id: "waits" }, h("h2", null, why.verdict === "done" ? "On hold, as configured" : "Waiting for"), h("ul", null, found))
       : null,
     list("Next", why.next),
   ];
@@ -207,7 +207,7 @@ function whatIf(head, around) {
     "section",
     { key: "what-if", id: "what-if" },
     h("h2", null, "What if?"),
-    h("p", null, "Say what would be another way. Nothing is changed: this is what plan says, played from the pods as they are."),
+    h("p", null, "Change a field to preview the rollout. Nothing is written: this is what plan says, played from the pods as they are."),
     h("form", { onsubmit: submit, class: "box" }, h("div", { class: "fields" }, fields), h("button", { type: "submit" }, "Show what would happen"), lasting("output")),
   );
 }

@@ -25,20 +25,6 @@ from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import JudgingStep, PodStep, PodSteps, StepContext, StepError
 from pykruise.pods.template.typed_parts import why_unreadable
 
-__all__ = [
-    "CONDITION",
-    "NamedStep",
-    "PodChain",
-    "PodKind",
-    "condition_of",
-    "judging",
-    "mutating",
-    "pod_chain",
-    "pod_kinds",
-    "read_pods",
-    "taking_part",
-]
-
 _log = logging.getLogger(__name__)
 
 _TOO_MANY = 429

@@ -10,8 +10,6 @@ from typing import Any
 from pykruise.admission.pods.chain import PodKind
 from pykruise.plans.pod_steps import CachedReader, ReaderPlace
 
-__all__ = ["cached_readers", "live_readers"]
-
 
 def live_readers(parts: Iterable[PodKind], place: ReaderPlace) -> Mapping[str, Any]:
     """Readers that ask the API server each time."""

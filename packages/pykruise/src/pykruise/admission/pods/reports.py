@@ -14,8 +14,6 @@ from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock
 from pykruise.plans.pod_steps import PreventedDisruption, StepReport
 
-__all__ = ["StepReports", "record_events"]
-
 
 class StepReports:
     """Records what the steps of these kinds report. `on_prevented` is called for each pod that was protected."""

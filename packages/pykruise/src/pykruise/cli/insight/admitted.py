@@ -17,8 +17,6 @@ from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 
-__all__ = ["STRICT", "Verdict", "asked", "changed_paths", "errors_of", "patch_to_apply"]
-
 STRICT: Final = "Strict"
 """Unknown fields are an error: one that is misspelt would change nothing, unseen."""
 

@@ -26,8 +26,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
 
-__all__ = ["ATTACHED", "Attached"]
-
 
 class Attached(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of one kind."""

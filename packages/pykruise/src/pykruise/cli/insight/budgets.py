@@ -19,15 +19,6 @@ from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, budget_name_of
 
-__all__ = [
-    "Budgets",
-    "gone_below",
-    "read_budgets",
-    "read_disruption_budgets",
-    "says_disruption_budget",
-    "selected_by",
-]
-
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     """Those of a namespace."""

@@ -20,8 +20,6 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Cause", "cause_of"]
-
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """One reason. `code` is one word for programs; `since` is None where it is not recorded."""
@@ -159,7 +157,7 @@ def _not_ready(given: Cause, pod: Document) -> Cause:
     names = ", ".join(unready)
     return msgspec.structs.replace(
         given,
-        words=f"container {names} runs, but is not ready" if names else "its containers are not ready",
+        words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
         since=_changed(_condition(pod, "Ready")),
         remedy="look at its readiness probe and its log; correct the template",
         container=unready[0] if unready else "",

@@ -13,8 +13,6 @@ from typing import Final
 from pykruise.cli.insight.playing import Played, Sample
 from pykruise.kube.values.durations import short_duration
 
-__all__ = ["svg_chart", "svg_charts", "terminal_chart"]
-
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
 _WIDTH: Final = 60
 

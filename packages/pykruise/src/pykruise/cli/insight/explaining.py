@@ -29,24 +29,6 @@ from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "Explanation",
-    "Wait",
-    "cleared_first",
-    "explain",
-    "harmless",
-    "next_of",
-    "not_taken_up",
-    "phase_of",
-    "ranked",
-    "shown_age",
-    "text",
-    "verdict_of",
-    "wait_of",
-    "waits_lines",
-    "with_way_back",
-]
-
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
     """One reason, for all pods that share it. No pods: it is about the whole workload."""
@@ -117,7 +99,7 @@ def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     if insight is not None and insight.headline is not None:
         return insight.headline(status)
     if not isinstance(insight, WorkloadInsight):
-        return f"{len(list(plan.steps))} writes are due, {len(plan.skipped)} things wait"
+        return f"{len(list(plan.steps))} writes to make, {len(plan.skipped)} waiting"
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
@@ -481,7 +463,7 @@ def text(explanation: Explanation, *, now: Instant) -> str:
     where = f"{one.namespace}/{one.name}" if one.namespace else one.name
     lines = [f"{one.kind} {where}: {one.phase}. {_capital(one.headline)}."]
     if one.condition:
-        lines += ["", f"It says itself: {one.condition}"]
+        lines += ["", f"Condition: {one.condition}"]
     if one.done:
         lines += ["", "Done", *(f"  {line}" for line in one.done)]
     lines += waits_lines(one, now=now)
@@ -494,7 +476,7 @@ def waits_lines(explanation: Explanation, *, now: Instant) -> list[str]:
     """What is waited for, or what is left as it is on purpose; nothing: no line."""
     if not explanation.waits:
         return []
-    title = "Waiting for" if explanation.verdict != "done" else "Left as it is"
+    title = "Waiting for" if explanation.verdict != "done" else "On hold, as configured"
     return ["", title, *(line for wait in explanation.waits for line in _wait_lines(wait, now))]
 
 

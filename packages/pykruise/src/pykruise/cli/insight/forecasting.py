@@ -34,8 +34,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.sandbox.nodes.specs import NodeSpec
 
-__all__ = ["Forecast", "forecast", "forecast_and_play"]
-
 
 class Forecast(Foreseen, frozen=True, kw_only=True):
     """What is said of a workload, whose rollout is played."""

@@ -14,8 +14,6 @@ from pykruise.kube.program.flags import FlagError
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.settings import Settings
 
-__all__ = ["given_settings", "manager_settings"]
-
 
 def given_settings(feature_gates: str) -> Settings:
     """Settings with these gates, and the defaults of flags; empty: all defaults.

@@ -16,8 +16,6 @@ from pykruise.manager.settings import Settings
 from pykruise.plans.kind import Kind
 from pykruise.runtime.plan import Plan
 
-__all__ = ["forecast_any"]
-
 
 async def forecast_any(
     client: Client, kind: Kind, document: Document, key: Key, now: Instant, settings: Settings | None

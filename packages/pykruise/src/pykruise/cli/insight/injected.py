@@ -18,8 +18,6 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
 from pykruise.plans.pod_steps import Origin, PodOrigins
 
-__all__ = ["refused_origin"]
-
 
 async def refused_origin(client: Client, sight: Sight) -> Origin | None:
     """What puts into new pods what the API server refuses; None: nothing does, or it cannot be found out."""

@@ -15,21 +15,6 @@ from pykruise.kube.schemas.conversion import ConversionError, convert
 from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 
-__all__ = [
-    "bare",
-    "clocks",
-    "hub_form",
-    "insight_of",
-    "is_of",
-    "is_per_node",
-    "kind_named",
-    "known_kinds",
-    "named",
-    "of_document",
-    "workload_insight",
-    "workloads",
-]
-
 
 def known_kinds() -> Sequence[Kind]:
     """Those that can be explained and planned."""

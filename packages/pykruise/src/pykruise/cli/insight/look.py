@@ -29,8 +29,6 @@ from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
-__all__ = ["Sight", "look", "look_at", "lost_nodes", "nodes_of"]
-
 
 class Sight(msgspec.Struct, frozen=True, kw_only=True):
     """One object as it is now, or would be."""

@@ -10,20 +10,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = [
-    "Batch",
-    "Fate",
-    "FieldChange",
-    "Foreseen",
-    "Outlook",
-    "by_reason",
-    "head_lines",
-    "outlook_lines",
-    "pods_by_fate",
-    "section",
-    "shown",
-]
-
 
 class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
     """One field that changes."""

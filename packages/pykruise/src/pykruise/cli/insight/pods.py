@@ -42,8 +42,6 @@ from pykruise.pods.workload.budgets import (
     protected_operations,
 )
 
-__all__ = ["NAMES", "PodSight", "explain_pod", "look_at_pod"]
-
 NAMES: Final = frozenset({"po", "pod", "pods"})
 """How people name pods."""
 

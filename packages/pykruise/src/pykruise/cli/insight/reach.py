@@ -13,8 +13,6 @@ from pykruise.kube.client.transport import Request, Response, Transport, Wrapped
 from pykruise.kube.config.kubeconfig import Overrides, load
 from pykruise.kube.http.transport import HttpTransport
 
-__all__ = ["REQUEST_TIMEOUT_S", "Reach", "Traced", "reached"]
-
 REQUEST_TIMEOUT_S: Final = 30.0
 _NOTHING: Final = Overrides()
 

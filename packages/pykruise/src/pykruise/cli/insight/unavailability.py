@@ -51,8 +51,6 @@ from pykruise.pods.workload.budgets import (
 )
 from pykruise.runtime.plan import Plan
 
-__all__ = ["BudgetSight", "explain_budget", "forecast_budget", "headline_of", "look_at"]
-
 KEPT_S: Final = 120.0
 """So long ago at most a pod was kept that counts as waiting."""
 
@@ -224,9 +222,9 @@ def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
 def _kept_pods(sight: BudgetSight, found: Computed) -> Iterator[Wait]:
     """Who waits for it."""
     total, desired = found.status["totalReplicas"], found.status["desiredAvailable"]
-    remedy = "" if desired < total else "let more be unavailable: it can never be met"
+    remedy = "" if desired < total else "raise maxUnavailable, or lower minAvailable: now every disruption is refused"
     for name, count in sorted(sight.kept.items()):
-        words = f"was to go {'once' if count == 1 else f'{count} times'}, and was kept by the budget"
+        words = f"this budget refused {count} disruption{'s' if count > 1 else ''}"
         yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)
 
 

@@ -10,8 +10,6 @@ from collections.abc import Collection, Sequence
 from pykruise.kube.resources import Resource
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["way_back"]
-
 _UNSEEN = (
     " (no pod of it is left to show that it works; spec.minReadySeconds keeps a rollout from replacing the last pods"
     " that serve)"

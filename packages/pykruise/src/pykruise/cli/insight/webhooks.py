@@ -19,8 +19,6 @@ from pykruise.kube.resources import EVENTS
 from pykruise.pods.reasons import Code
 from pykruise.sandbox.version import VERSION
 
-__all__ = ["events_about", "fresh_warnings", "is_fresh", "reviews_pods", "unreviewed"]
-
 POD_WEBHOOK = "mpod.kb.io"
 """The webhook that new pods are shown to."""
 

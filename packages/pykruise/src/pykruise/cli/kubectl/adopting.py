@@ -30,8 +30,6 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.owners import is_controlled_by
 
-__all__ = ["Counterpart", "adopt", "counterpart"]
-
 POLL_S: Final = 0.5
 ADOPTION_S: Final = 60.0
 """How long adoption may take where no --timeout-seconds says otherwise."""

@@ -17,8 +17,6 @@ from pykruise.kube.documents import Document, deep_copy, same
 from pykruise.kube.errors import ConflictError
 from pykruise.kube.patches.types import PatchType
 
-__all__ = ["change", "merge_patch", "patch"]
-
 _TRIES: Final = 5
 
 

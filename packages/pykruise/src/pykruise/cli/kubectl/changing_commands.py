@@ -24,8 +24,6 @@ from pykruise.cli.kubectl.command import (
 )
 from pykruise.cli.kubectl.flags import Flag
 
-__all__ = ["AUTOSCALE", "CREATE", "EXPOSE", "MIGRATE", "ROLLOUT", "SCALE", "SCALEDOWN", "SET"]
-
 ROLLOUT: Final = Command(
     name="rollout",
     short="Manage the rollout of one or many resources",

@@ -11,28 +11,6 @@ import msgspec
 
 from pykruise.cli.kubectl.flags import Flag
 
-__all__ = [
-    "ALL",
-    "CHANGES",
-    "DRY_RUN",
-    "EVERYWHERE",
-    "FILES",
-    "GLOBAL",
-    "HELP",
-    "LOCAL",
-    "MANAGER",
-    "OUTPUT",
-    "RECORD",
-    "SELECTOR",
-    "SETS",
-    "TIMEOUT",
-    "TYPES",
-    "Command",
-    "number",
-    "switch",
-    "text",
-]
-
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One word of the command line."""

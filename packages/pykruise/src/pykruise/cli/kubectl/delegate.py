@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from pykruise.cli.kubectl.session import Surroundings
 
-__all__ = ["to_kubectl", "to_pykruise"]
-
 
 def to_pykruise(path: Sequence[str], arguments: Sequence[str], around: Surroundings) -> int:
     """A command of `pykruise`, with the same arguments and exit codes."""

@@ -18,8 +18,6 @@ from pykruise.kube.errors import error_for
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.go_text import quoted
 
-__all__ = ["Mapper", "Served", "read_served"]
-
 _AGGREGATED: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"

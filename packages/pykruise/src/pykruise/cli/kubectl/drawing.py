@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from pykruise.cli.kubectl.session import Session
 
-__all__ = ["draw"]
-
 
 def draw(session: Session, lines: Sequence[str], *, before: int) -> None:
     """Draw lines; `before`: how many were drawn last."""

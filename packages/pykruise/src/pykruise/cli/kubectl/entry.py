@@ -21,8 +21,6 @@ from pykruise.cli.kubectl.session import Session, Surroundings
 from pykruise.cli.kubectl.tree import ROOT, flags_of, lookup
 from pykruise.kube.errors import KubeError
 
-__all__ = ["complete_main", "main", "run", "run_async"]
-
 PIPE_CLOSED: Final = 0
 """Exit code when the reader of the output has closed the pipe."""
 

@@ -20,8 +20,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS
 
-__all__ = ["Changes", "changed_env", "env", "read_changes"]
-
 _NONE_NAMED: Final = "one or more resources must be specified as <resource> <name> or <resource>/<name>"
 
 

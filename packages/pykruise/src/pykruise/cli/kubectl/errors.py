@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pykruise.cli.errors import CommandError, one_line
 from pykruise.kube.errors import ApiError, InvalidError, UnreachableError
 
-__all__ = ["ExitCode", "KubectlError", "ResourceError", "SeveralErrors", "UsageError", "shown"]
-
 
 class KubectlError(CommandError):
     """Something that a person can put right; shown after `error: `."""

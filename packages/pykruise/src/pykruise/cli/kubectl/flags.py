@@ -13,8 +13,6 @@ import msgspec
 from pykruise.kube.values.durations import parse_duration
 from pykruise.kube.values.go_text import quoted
 
-__all__ = ["Call", "Flag", "FlagError", "parse", "taken_out"]
-
 FlagType = Literal["text", "bool", "int", "list", "words", "seconds"]
 
 

@@ -17,8 +17,6 @@ import yaml
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.kube.documents import Document
 
-__all__ = ["generated", "main"]
-
 _is_key = re.compile(r"[A-Za-z0-9._-]+").fullmatch
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 

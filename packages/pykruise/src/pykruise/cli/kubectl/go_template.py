@@ -7,8 +7,6 @@ from typing import Any
 
 from pykruise.cli.kubectl.errors import KubectlError
 
-__all__ = ["render"]
-
 
 def render(template: str, document: Any) -> str:
     """What a Go template makes of a document. Raises KubectlError."""

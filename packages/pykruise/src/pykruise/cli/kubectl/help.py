@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pykruise.cli.kubectl.command import Command
 from pykruise.cli.kubectl.flags import Flag
 
-__all__ = ["flags_text", "help_of", "similar"]
-
 
 def help_of(command: Command, *, program: str, root: str) -> str:
     """What a command does, its examples, commands and flags."""

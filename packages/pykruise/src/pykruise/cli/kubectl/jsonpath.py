@@ -13,8 +13,6 @@ from typing import Any, Final
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.kube.values.go_text import go_json
 
-__all__ = ["JsonPath"]
-
 _TOKEN: Final = re.compile(r"\{((?:[^{}\"']|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*')*)\}")
 _STEP: Final = re.compile(
     r"(?P<descend>\.\.)|\.?\[(?P<bracket>(?:[^\[\]\"']|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\[[^\]]*\])*)\]"

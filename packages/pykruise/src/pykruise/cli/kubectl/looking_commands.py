@@ -18,8 +18,6 @@ from pykruise.cli.kubectl.command import (
 )
 from pykruise.cli.kubectl.flags import Flag
 
-__all__ = ["DESCRIBE", "EXEC", "GET", "IMAGE"]
-
 GET: Final = Command(
     name="get",
     short="Show objects: everything of OpenKruise, one type, or the live tree of a rollout",

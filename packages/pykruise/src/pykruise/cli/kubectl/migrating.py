@@ -24,8 +24,6 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import DEPLOYMENTS, Resource
 
-__all__ = ["Counts", "Move", "cloneset_from", "migrate", "moves", "next_move"]
-
 MANAGER: Final = "kubectl-kruise-migrate"
 POLL_S: Final = 1.0
 

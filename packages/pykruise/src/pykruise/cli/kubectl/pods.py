@@ -14,17 +14,6 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.selectors import format_label_selector
 
-__all__ = [
-    "age",
-    "is_ready",
-    "owners_of",
-    "pods_of",
-    "ready_count",
-    "restarts_of",
-    "revision_of",
-    "state_of",
-]
-
 
 async def pods_of(session: Session, info: Info) -> list[Document]:
     """Pods that match its selector and that it, or something that it owns, controls; by name."""

@@ -15,8 +15,6 @@ from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.flags import Call
 from pykruise.cli.kubectl.resources import Info
 
-__all__ = ["FORMATS", "Printer", "as_json", "as_kyaml", "as_yaml", "printer_of"]
-
 FORMATS: Final = (
     "go-template",
     "go-template-file",

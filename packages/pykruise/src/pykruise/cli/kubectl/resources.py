@@ -22,8 +22,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.resources import Resource
 
-__all__ = ["Asked", "Found", "Info", "asked_for", "find", "read_files"]
-
 Error = KubeError | CommandError
 
 _EXTENSIONS: Final = (".json", ".yaml", ".yml")

@@ -16,16 +16,6 @@ from pykruise.kinds import shown_of
 from pykruise.kube.documents import Document, get_path
 from pykruise.plans.shown import Shown
 
-__all__ = [
-    "Revision",
-    "differences",
-    "history_table",
-    "of_number",
-    "read_revisions",
-    "revisions_in",
-    "templates",
-]
-
 CHANGE_CAUSE: Final = "kubernetes.io/change-cause"
 NUMBER: Final = "deployment.kubernetes.io/revision"
 

@@ -24,8 +24,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import ApiError, GoneError, KubeError, NotFoundError, TransportError
 from pykruise.kube.ids import Key
 
-__all__ = ["TimedOutError", "changes_of", "status"]
-
 
 class TimedOutError(KubectlError):
     """It took longer than `--timeout`."""

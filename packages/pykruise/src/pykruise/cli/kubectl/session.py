@@ -24,8 +24,6 @@ from pykruise.kube.client.transport import Request, Response, Transport, Wrapped
 from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.config.kubeconfig import Overrides
 
-__all__ = ["Reached", "Session", "Surroundings", "connect", "global_arguments"]
-
 
 class Reached(Protocol):
     """A cluster that can be asked."""

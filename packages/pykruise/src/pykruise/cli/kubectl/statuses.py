@@ -19,8 +19,6 @@ from pykruise.plans.progress import Phase, Progress
 from pykruise.plans.shown import Shown
 from pykruise.pods.reasons import DEADLINE_EXCEEDED
 
-__all__ = ["RolloutFailed", "Status", "needs_a_person", "status_of"]
-
 Document = Mapping[str, Any]
 
 

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from pykruise.kube.values.quantities import format_quantity
 
-__all__ = ["amount_of", "described"]
-
 Document = Mapping[str, Any]
 
 

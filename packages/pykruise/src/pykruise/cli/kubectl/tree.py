@@ -22,8 +22,6 @@ from pykruise.cli.kubectl.command import GLOBAL, HELP, Command, switch, text
 from pykruise.cli.kubectl.flags import Flag
 from pykruise.cli.kubectl.looking_commands import DESCRIBE, EXEC, GET, IMAGE
 
-__all__ = ["ROOT", "all_commands", "flags_of", "lookup"]
-
 
 def _own(name: str, short: str) -> Command:
     """A command of pykruise."""

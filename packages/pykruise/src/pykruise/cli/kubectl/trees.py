@@ -30,8 +30,6 @@ from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS, REPLICA_SETS
 from pykruise.kube.values.selectors import format_label_selector
 from pykruise.plans.progress import Phase
 
-__all__ = ["RevisionGroup", "Tree", "groups_of", "pod_wait", "show_tree", "tree_lines", "tree_of"]
-
 REDRAW_S: Final = 0.2
 AGES_S: Final = 1.0
 

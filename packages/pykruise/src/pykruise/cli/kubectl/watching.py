@@ -17,8 +17,6 @@ from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import ApiError, GoneError, TransportError, error_for
 from pykruise.kube.resources import Resource
 
-__all__ = ["TABLE", "Watched", "changes", "rows_after"]
-
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 _AGAIN_S: Final = 1.0
 """After a watch that broke."""

@@ -23,8 +23,6 @@ from pykruise.plans.review import AccessLookup
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["mutating", "validate_cronjob", "validating"]
-
 _REVIEWS: Final = SpecReviews[AdvancedCronJobSpec](
     resource=ADVANCED_CRON_JOBS,
     versions=("v1alpha1", "v1beta1"),

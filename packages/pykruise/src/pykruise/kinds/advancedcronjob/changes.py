@@ -13,8 +13,6 @@ from typing import Any, Final
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document, annotations_of
 
-__all__ = ["SCHEDULED_SINCE", "Seen", "scheduled_since", "with_change"]
-
 SCHEDULED_SINCE: Final = "pykruise.io/scheduled-since"
 
 _FIELDS: Final = ("schedule", "timeZone", "paused", "startingDeadlineSeconds")

@@ -18,23 +18,6 @@ from pykruise.kube.resources import JOBS, Resource
 from pykruise.pods.workload.derived_names import LONGEST_LABEL, LONGEST_NAME
 from pykruise.runtime.views import BY_CONTROLLER, Views
 
-__all__ = [
-    "BROADCAST_JOB",
-    "CHILD_VIEWS",
-    "IMAGE_LIST_PULL_JOB",
-    "JOB",
-    "SCHEDULED_AT",
-    "TEMPLATES",
-    "ChildView",
-    "Ending",
-    "child_document",
-    "child_name",
-    "ended_document",
-    "is_name_too_long",
-    "project_child",
-    "tick_of",
-]
-
 SCHEDULED_AT: Final = "apps.kruise.io/scheduled-at"
 
 JOB: Final = JOBS

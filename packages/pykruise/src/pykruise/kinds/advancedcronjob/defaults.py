@@ -13,8 +13,6 @@ from pykruise.kube.documents import Document, get_path, same, without_nulls
 from pykruise.pods.jobs.job_rules import with_pod_defaults
 from pykruise.pods.template.defaults import DefaultingSettings
 
-__all__ = ["with_defaults"]
-
 
 def with_defaults(
     doc: Mapping[str, Any],

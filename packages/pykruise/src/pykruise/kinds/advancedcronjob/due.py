@@ -12,8 +12,6 @@ import msgspec
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.cron import Every, Schedule, ticks_between
 
-__all__ = ["MANY", "Due", "due"]
-
 MANY: Final = 100
 """More ticks than this are not missed without a word."""
 

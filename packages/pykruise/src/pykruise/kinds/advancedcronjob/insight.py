@@ -14,15 +14,13 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.values.cron import Every, Fields, Schedule, ScheduleError, ticks_between
 from pykruise.plans.insight import ClockInsight
 
-__all__ = ["INSIGHT"]
-
 
 def headline_of(status: Mapping[str, Any]) -> str:
     """What runs, and when something was due last."""
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(one.get('name', '') for one in active[:3])}" if active else ""
-    return f"{len(active)} active {kind}s{names}; last due {last or 'never'}"
+    return f"{len(active)} active {kind}s{names}; {f'last due {last}' if last else 'has not run yet'}"
 
 
 def ticks(snapshot: Snapshot, until: Instant) -> Iterator[Instant]:

@@ -29,8 +29,6 @@ from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("Schedule", "string", ".spec.schedule"),
     Column("Type", "string", ".status.type"),

@@ -35,8 +35,6 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
-__all__ = ["MOST_LISTED", "plan_cronjob"]
-
 _ONCE_S: Final = 366 * 24 * 3600.0
 """The event of a tick is recorded once."""
 
@@ -200,7 +198,7 @@ class _Plan:
                 *self._tidying(),
                 *([Stage(purpose=Purpose.REPLACE_JOBS, chains=deletions)] if deletions else []),
                 Stage(purpose=Purpose.CREATE_JOBS, chains=(Chain(subject=name, steps=(create,)),)),
-                *self._served(tick, "its child is made"),
+                *self._served(tick, "records the run"),
             ),
             requeue_after_s=self._until_next(),
             notes=tuple(notes),

@@ -11,8 +11,6 @@ from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import Counts, Has, IsTrue, Items, Phase, Positive, Progress, Rules, When
 from pykruise.plans.shown import Cell, Field, Shown
 
-__all__ = ["SHOWN"]
-
 _ACTIVE: Final = Items("status.active")
 
 

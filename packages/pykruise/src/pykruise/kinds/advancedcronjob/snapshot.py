@@ -31,18 +31,6 @@ from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
-__all__ = [
-    "CRON_JOB_VIEWS",
-    "AdvancedCronJobView",
-    "Readable",
-    "ReadableAdvancedCronJobView",
-    "Settings",
-    "Snapshot",
-    "is_readable",
-    "read_spec",
-    "snapshot",
-]
-
 
 class Settings(DefaultingSettings, frozen=True, kw_only=True):
     """What changes decisions about AdvancedCronJobs."""

@@ -22,16 +22,6 @@ from pykruise.kube.schemas.types import (
     Typed,
 )
 
-__all__ = [
-    "ADVANCED_CRON_JOBS",
-    "AdvancedCronJob",
-    "AdvancedCronJobSpec",
-    "AdvancedCronJobStatus",
-    "BroadcastJobTemplate",
-    "CronJobTemplate",
-    "ImageListPullJobTemplate",
-]
-
 ADVANCED_CRON_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "advancedcronjobs", "AdvancedCronJob")
 
 

@@ -26,8 +26,6 @@ from pykruise.pods.jobs.job_rules import job_name_errors
 from pykruise.pods.template.validation import template_errors
 from pykruise.pods.workload.validation import metadata_errors
 
-__all__ = ["errors_of", "stored_errors", "warnings_of"]
-
 MUTABLE: Final = (
     "schedule",
     "timeZone",

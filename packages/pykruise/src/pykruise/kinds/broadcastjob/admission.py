@@ -17,8 +17,6 @@ from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.template.typed_parts import TEMPLATE
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["mutating", "validate_broadcastjob"]
-
 _REVIEWS: Final = SpecReviews[BroadcastJobSpec](
     resource=BROADCAST_JOBS,
     versions=("v1alpha1", "v1beta1"),

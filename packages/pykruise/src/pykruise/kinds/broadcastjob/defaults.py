@@ -13,8 +13,6 @@ from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods.jobs.job_rules import with_pod_defaults
 from pykruise.pods.template.defaults import DefaultingSettings
 
-__all__ = ["ALL_AT_ONCE", "with_defaults"]
-
 ALL_AT_ONCE: Final = 2**31 - 1
 """The default parallelism."""
 

@@ -31,8 +31,6 @@ from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, by_owner, itself
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("Desired", "integer", ".status.desired"),
     Column("Active", "integer", ".status.active"),

@@ -20,8 +20,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, delete_object
 from pykruise.runtime.plan import Chain, Note, Step
 
-__all__ = ["creations", "deletion"]
-
 
 def creations(snapshot: Readable, nodes: Sequence[str]) -> Iterator[Chain]:
     """A new pod for each of these nodes."""

@@ -10,8 +10,6 @@ from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import Count, Counts, Is, Phase, Progress, Rules, When
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown
 
-__all__ = ["SHOWN"]
-
 
 def _line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"broadcastjob {quoted(document['metadata']['name'])}"

@@ -35,19 +35,6 @@ from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
-__all__ = [
-    "BROADCAST_JOB_VIEWS",
-    "BroadcastJobView",
-    "Readable",
-    "ReadableBroadcastJobView",
-    "Settings",
-    "Snapshot",
-    "is_readable",
-    "pod_name",
-    "read_spec",
-    "snapshot",
-]
-
 _RAW: Final = frozenset({"template"})
 """Fields that stay documents."""
 

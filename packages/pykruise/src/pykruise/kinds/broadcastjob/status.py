@@ -16,8 +16,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.schemas.types import JobCondition
 from pykruise.pods.jobs.fan_out import Counts, Decision, Finish
 
-__all__ = ["COMPLETED", "FAILED", "PAUSED", "RUNNING", "document_of", "finished", "status_now"]
-
 RUNNING: Final = "running"
 PAUSED: Final = "paused"
 COMPLETED: Final = "completed"

@@ -15,8 +15,6 @@ from pykruise.pods.jobs.fan_out import State, Target
 from pykruise.pods.view.nodes import NodeView
 from pykruise.pods.view.pod_view import FINISHED, PodView
 
-__all__ = ["Targets", "restarts_of", "state_of", "targets_of"]
-
 
 class Targets(msgspec.Struct, frozen=True, kw_only=True):
     """All targets, and what their names mean."""

@@ -18,15 +18,6 @@ from pykruise.kube.schemas.types import (
 )
 from pykruise.pods.api import PodTemplate
 
-__all__ = [
-    "BROADCAST_JOBS",
-    "BroadcastJob",
-    "BroadcastJobSpec",
-    "BroadcastJobStatus",
-    "CompletionPolicy",
-    "FailurePolicy",
-]
-
 BROADCAST_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "broadcastjobs", "BroadcastJob")
 
 

@@ -18,17 +18,6 @@ from pykruise.pods.jobs.job_rules import job_name_errors
 from pykruise.pods.template.validation import template_errors
 from pykruise.pods.workload.validation import metadata_errors
 
-__all__ = [
-    "COMPLETION_TYPES",
-    "FAILURE_TYPES",
-    "OWNED_LABELS",
-    "errors_of",
-    "policy_errors",
-    "stored_errors",
-    "template_rule_errors",
-    "warnings_of",
-]
-
 NAME_LABEL: Final = "broadcastjob-name"
 UID_LABEL: Final = "broadcastjob-controller-uid"
 OWNED_LABELS: Final = (NAME_LABEL, UID_LABEL)

@@ -20,8 +20,6 @@ from pykruise.pods.template.defaults import WorkloadDefaulting
 from pykruise.pods.template.typed_parts import TEMPLATES
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["mutate_cloneset", "mutating", "validate_cloneset", "validating"]
-
 _REVIEWS: Final = SpecReviews[CloneSetSpec](
     resource=CLONE_SETS, versions=(CLONE_SETS.version,), read_spec=read_spec, parts=TEMPLATES
 )

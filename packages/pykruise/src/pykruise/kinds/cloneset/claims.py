@@ -47,17 +47,6 @@ from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "claims_to_announce",
-    "claims_to_create",
-    "claims_to_delete",
-    "claims_to_hand_over",
-    "clean_up_stages",
-    "ids_of_new_pods",
-    "keeping_their_claims",
-    "with_claims",
-]
-
 _KEEPS_CLAIMS: Final = Reason(
     Code.CLAIMS,
     "keeps its claims: spec.volumeClaimTemplates changed after its revision was stored, and counts for pods that are "

@@ -15,8 +15,6 @@ from pykruise.pods.api import IN_PLACE_POLICIES, PodUpdatePolicy, UpdateType
 from pykruise.pods.template import defaults as template_defaults
 from pykruise.pods.template.defaults import WorkloadDefaulting
 
-__all__ = ["with_defaults"]
-
 
 def with_defaults(
     doc: Mapping[str, Any],

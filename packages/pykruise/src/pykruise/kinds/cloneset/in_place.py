@@ -24,8 +24,6 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Chain
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Differences", "begin"]
-
 _HELD: Final = frozenset({LifecycleState.PREPARING_UPDATE.value, LifecycleState.UPDATED.value})
 """States in which a pod may wait for something else than its turn."""
 

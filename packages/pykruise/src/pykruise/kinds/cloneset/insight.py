@@ -11,8 +11,6 @@ from pykruise.kube.documents import Document
 from pykruise.plans.insight import Counts, WorkloadInsight, strategy_by_policy
 from pykruise.runtime.plan import Plan
 
-__all__ = ["INSIGHT"]
-
 
 def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Counts:
     """How far it is."""

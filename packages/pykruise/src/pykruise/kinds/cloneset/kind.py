@@ -50,8 +50,6 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Wake, adoptable, by_owner, itself
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("DESIRED", "integer", ".spec.replicas"),
     Column("UPDATED", "integer", ".status.updatedReplicas"),

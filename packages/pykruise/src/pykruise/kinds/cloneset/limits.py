@@ -18,22 +18,6 @@ from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.pods.workload.spec import LARGEST_SET, too_large
 
-__all__ = [
-    "NONE_MAY_GO",
-    "SCALE_LIMIT",
-    "UNLIMITED",
-    "UPDATE_LIMIT",
-    "FieldProblem",
-    "Limits",
-    "Numbers",
-    "Sort",
-    "Tally",
-    "allows_none",
-    "limits_of",
-    "numbers_of",
-    "tally_of",
-]
-
 SCALE_LIMIT = "spec.scaleStrategy.maxUnavailable"
 UPDATE_LIMIT = "spec.updateStrategy.rollingUpdate.maxUnavailable"
 

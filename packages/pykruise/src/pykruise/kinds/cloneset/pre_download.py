@@ -16,8 +16,6 @@ from pykruise.pods.images.pull_jobs import DEFAULT_TIMEOUT_S, PullSettings
 from pykruise.pods.in_place import NotInPlace
 from pykruise.runtime.plan import Stage
 
-__all__ = ["plan_pre_download"]
-
 
 def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
     """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""

@@ -35,8 +35,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_refresh"]
-
 _NEW: Final = LifecycleState.PREPARING_NORMAL.value
 _NORMAL: Final = LifecycleState.NORMAL.value
 

@@ -38,9 +38,6 @@ from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Parting", "part", "plan_scale", "pod_documents"]
-
-
 _LEAVES_CLAIMS: Final = Reason(
     Code.DEPARTING, "terminates; a pod of the same name then takes over its claims"
 )

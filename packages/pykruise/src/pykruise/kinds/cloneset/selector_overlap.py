@@ -22,14 +22,6 @@ from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Mirrors
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "SELECTOR_OVERLAP",
-    "OverlapMemory",
-    "overlap_note",
-    "overlap_of",
-    "overlapping_pods",
-]
-
 SELECTOR_OVERLAP: Final = "SelectorOverlap"
 """Type of the condition, and reason of the event."""
 

@@ -43,20 +43,6 @@ from pykruise.pods.workload.views import (
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = [
-    "ANY_POD",
-    "BY_SELECTOR",
-    "BY_UID",
-    "CLONE_SET_VIEWS",
-    "CloneSetView",
-    "Readable",
-    "ReadableCloneSetView",
-    "Settings",
-    "Snapshot",
-    "read_spec",
-    "snapshot",
-]
-
 
 class Settings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about CloneSets and their reviews; defaults are the original's."""

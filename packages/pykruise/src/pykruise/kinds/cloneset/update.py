@@ -48,8 +48,6 @@ from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_update"]
-
 KEPT_BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many pods in older revisions")
 
 ASK_AGAIN_S: Final = 1.0

@@ -15,8 +15,6 @@ from pykruise.kinds.cloneset.types import (
 )
 from pykruise.kube.schemas.types import ApiObject
 
-__all__ = ["CloneSetV1Alpha1"]
-
 
 class ScaleStrategyV1Alpha1(CommonScaleStrategy, frozen=True, kw_only=True):
     """How pods come and go."""
@@ -41,7 +39,7 @@ class CloneSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
 
 
 class CloneSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """A set of interchangeable pods: scaled with chosen victims, updated by recreation or in place."""
+    """A set of interchangeable pods. You choose which pods a scale-in deletes; updates recreate pods or change them in place."""
 
     api_version: str = f"{CLONE_SETS.group}/v1alpha1"
     kind: str = CLONE_SETS.kind

@@ -22,8 +22,6 @@ from pykruise.kube.values.owners import controller_of
 from pykruise.plans.review import PodLookup
 from pykruise.pods.api import PodUpdatePolicy, UpdateType
 
-__all__ = ["field_of", "spoke_rules"]
-
 TYPES: Final = (*PodUpdatePolicy, UpdateType.ON_DELETE.value)
 """Types of the flat strategy. The original refuses OnDelete here although its API has it, and so every write
 to an object with that type."""

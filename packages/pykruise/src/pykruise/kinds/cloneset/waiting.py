@@ -19,9 +19,6 @@ from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["held_pods", "is_converged", "waiting_of"]
-
-
 _SAID_AS_THEY_ARE: Final = frozenset({Code.NOT_IN_PLACE, Code.BROKEN_UPDATE})
 """Why pods of an older template stay, where a person has to do something about the pods."""
 

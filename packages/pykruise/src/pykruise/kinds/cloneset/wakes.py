@@ -20,8 +20,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import selects
 from pykruise.runtime.read import Around
 
-__all__ = ["follow_overlaps", "matters"]
-
 
 def matters(old: PodView | None, new: PodView | None, lifecycle: Lifecycle | None) -> bool:
     """Whether the owner has to be woken for the change from `old` to `new`; None: there is no such pod."""

@@ -25,8 +25,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import ClaimView
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["Mark", "WorkingSet", "marks_of", "working_set"]
-
 
 class Mark:
     """What is true of a pod, as bits."""

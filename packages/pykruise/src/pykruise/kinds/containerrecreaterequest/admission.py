@@ -33,9 +33,6 @@ from pykruise.pods.view.nodes import VIRTUAL_NODE, is_virtual_node
 from pykruise.pods.view.pod_view import is_active
 from pykruise.pods.workload.admission import name_of
 
-__all__ = ["filled_in", "mutating"]
-
-
 _FIXED: Final = (POD_LABEL, NODE_LABEL)
 _COPIED: Final = ("preStop", "ports", "statusContext")
 _HOOKS: Final = ("exec", "httpGet", "tcpSocket")

@@ -35,8 +35,6 @@ from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("PHASE", "string", ".status.phase"),
     Column("POD", "string", ".spec.podName"),

@@ -40,8 +40,6 @@ from pykruise.runtime.actions import Patch, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["FINALIZER", "plan_request"]
-
 FINALIZER: Final = "crr.apps.kruise.io/unready-acquired"
 """While a pod is held out of service for the request."""
 

@@ -11,8 +11,6 @@ from pykruise.kube.values.go_text import quoted
 from pykruise.plans.progress import Counts, Is, Items, Phase, Positive, Progress, Rules, When
 from pykruise.plans.shown import Cell, Shown
 
-__all__ = ["SHOWN"]
-
 _STATES: Final = "status.containerRecreateStates"
 _FAILED: Final = Items(_STATES, "phase", "Failed")
 _SUCCEEDED: Final = Items(_STATES, "phase", "Succeeded")

@@ -23,23 +23,6 @@ from pykruise.kube.schemas.types import (
     Typed,
 )
 
-__all__ = [
-    "CONTAINER_RECREATE_REQUESTS",
-    "PHASES",
-    "CommonRecreateState",
-    "CommonSpec",
-    "CommonStrategy",
-    "ContainerRecreateRequest",
-    "ContainerRecreateRequestSpec",
-    "ContainerRecreateRequestStatus",
-    "ContainerStatusSnapshot",
-    "ContainerTarget",
-    "RecreateState",
-    "RecreateStrategy",
-    "StatusContext",
-    "StopHook",
-]
-
 CONTAINER_RECREATE_REQUESTS: Final = REQUESTS
 
 PHASES: Final = ("Pending", "Recreating", "Succeeded", "Failed", "Completed")

@@ -14,8 +14,6 @@ from pykruise.kinds.containerrecreaterequest.types import (
 from pykruise.kube.schemas.crds import schema
 from pykruise.kube.schemas.types import ApiObject, Int32, Int64, Status, Time
 
-__all__ = ["ContainerRecreateRequestV1Alpha1"]
-
 
 class RecreateStrategyV1Alpha1(CommonStrategy, frozen=True, kw_only=True):
     """How containers are recreated."""

@@ -13,8 +13,6 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import invalid, required
 from pykruise.kube.pod_rules.field_rules import check_not_negative, check_one_of, check_segment
 
-__all__ = ["errors_of"]
-
 LEAST_DEADLINE_S: Final = 3
 POLICIES: Final = ("Fail", "Ignore")
 

@@ -24,24 +24,6 @@ from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
-__all__ = [
-    "ACTIVE_LABEL",
-    "BY_POD",
-    "NODE_LABEL",
-    "POD_LABEL",
-    "REQUEST_VIEWS",
-    "TURN_ANNOTATION",
-    "WAITS",
-    "Readable",
-    "ReadableRequestView",
-    "RequestView",
-    "Snapshot",
-    "Turn",
-    "is_readable",
-    "read_spec",
-    "snapshot",
-]
-
 POD_LABEL: Final = "crr.apps.kruise.io/pod-uid"
 NODE_LABEL: Final = "crr.apps.kruise.io/node-name"
 ACTIVE_LABEL: Final = "crr.apps.kruise.io/active"

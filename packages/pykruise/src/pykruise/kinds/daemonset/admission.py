@@ -19,8 +19,6 @@ from pykruise.plans.review import RevisionLookup, managed_selector_of
 from pykruise.pods.template.typed_parts import TEMPLATE
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["mutate_daemonset", "validate_daemonset", "validating"]
-
 _REVIEWS: Final = SpecReviews[DaemonSetSpec](
     resource=DAEMON_SETS, versions=("v1alpha1", "v1beta1"), read_spec=read_spec, parts=TEMPLATE
 )

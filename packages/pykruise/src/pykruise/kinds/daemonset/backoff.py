@@ -12,8 +12,6 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 
-__all__ = ["FIRST_S", "FORGOTTEN_AFTER_S", "LONGEST_S", "Backoffs"]
-
 FIRST_S = 1.0
 LONGEST_S = 900.0
 FORGOTTEN_AFTER_S = 1800.0

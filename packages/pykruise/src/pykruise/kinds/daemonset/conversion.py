@@ -16,8 +16,6 @@ from pykruise.kinds.daemonset.types import DAEMON_SETS, SURGING, RollingUpdateTy
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, annotate, rename, section
 
-__all__ = ["CONVERSION", "PROGRESSIVE", "WRITTEN_AS"]
-
 WRITTEN_AS: Final = "pykruise.io/written-as"
 """Annotation of a v1beta1 DaemonSet whose type was Surging when it was written."""
 

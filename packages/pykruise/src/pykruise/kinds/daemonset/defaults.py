@@ -13,8 +13,6 @@ from pykruise.kinds.daemonset.types import DEFAULT_BURST, SURGING, RollingUpdate
 from pykruise.kube.documents import Document, without_nulls
 from pykruise.pods.api import UpdateType
 
-__all__ = ["has_surging", "with_defaults", "with_surging_replaced"]
-
 
 def with_defaults(doc: Mapping[str, Any]) -> Document:
     """The document with defaults, by the rules of its own version: only v1alpha1 has the type Surging."""

@@ -12,8 +12,6 @@ from pykruise.plans.insight import Counts, WorkloadInsight, strategy_by_policy
 from pykruise.pods.reasons import Code
 from pykruise.runtime.plan import Plan
 
-__all__ = ["INSIGHT"]
-
 
 def counts_of(document: Document, status: Mapping[str, Any], plan: Plan) -> Counts:
     """How far it is; what the partition keeps is not to be updated."""

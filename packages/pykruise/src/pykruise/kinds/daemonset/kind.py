@@ -48,8 +48,6 @@ from pykruise.runtime.read import Around, Read
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Wake, adoptable, by_owner, itself
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("DESIRED", "integer", ".status.desiredNumberScheduled"),
     Column("CURRENT", "integer", ".status.currentNumberScheduled"),

@@ -11,8 +11,6 @@ import msgspec
 from pykruise.kinds.daemonset.types import DEFAULT_BURST, DaemonSetSpec
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 
-__all__ = ["Limits", "limits_of"]
-
 BLOCK = "spec.updateStrategy.rollingUpdate"
 
 

@@ -20,8 +20,6 @@ from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.runtime.plan import Note
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Managed", "plan_manage"]
-
 AFTER_OTHERS: Final = Reason(Code.TURN, "gets its pod after the nodes that go first (burstReplicas)")
 LAST_POD_GOES: Final = Reason(Code.DEPARTING, "its last pod is not gone yet")
 BY_PARTITIONED_SCALING: Final = Reason(

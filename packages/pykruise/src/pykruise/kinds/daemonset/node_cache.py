@@ -22,8 +22,6 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["NodeOverview", "NodeStateCache", "by_ownership"]
-
 T = TypeVar("T", NodeView, PodView)
 
 

@@ -19,19 +19,6 @@ from pykruise.pods.lifecycle.availability import is_ready_long_enough
 from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = [
-    "TEMPLATE_GENERATION_LABEL",
-    "MadeFor",
-    "NodeState",
-    "Terms",
-    "available_at",
-    "by_counting",
-    "examine",
-    "is_available",
-    "is_leaving",
-    "made_for",
-]
-
 TEMPLATE_GENERATION_LABEL: Final = "pod-template-generation"
 
 MadeFor = tuple[str, str]

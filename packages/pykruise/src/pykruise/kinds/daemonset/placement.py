@@ -17,8 +17,6 @@ from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE
 from pykruise.pods.template.node_placement import NodeRequirements, requirements_of
 from pykruise.pods.view.nodes import NodeView
 
-__all__ = ["Fit", "Place", "Placement", "daemon_tolerations", "placement_of"]
-
 
 class Place(StrEnum):
     """What a node is to a DaemonSet."""

@@ -52,8 +52,6 @@ from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Plan, Stage
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_daemonset", "status_after"]
-
 NODES_FIRST: Final = Reason(Code.TURN, "is updated when every node has the pods that it is to have")
 
 

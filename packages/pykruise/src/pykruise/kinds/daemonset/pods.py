@@ -26,8 +26,6 @@ from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Going", "come_and_go", "pod_documents", "stays_until"]
-
 LONGEST_PREFIX: Final = 58
 """Characters of a name that is generated, without its random end."""
 

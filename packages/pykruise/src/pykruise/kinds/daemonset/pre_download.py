@@ -15,8 +15,6 @@ from pykruise.plans.pre_download import PreDownload, pre_download_stages
 from pykruise.pods.images.pull_jobs import annotated_settings, annotated_threshold
 from pykruise.runtime.plan import Stage
 
-__all__ = ["plan_pre_download"]
-
 
 def plan_pre_download(ws: WorkingSet) -> tuple[Stage, ...]:
     """The writes that pull images ahead; none while the gate is off or ImagePullJobs are not served."""

@@ -18,8 +18,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.plan import Note, Step
 
-__all__ = ["plan_refresh"]
-
 
 def plan_refresh(ws: WorkingSet, *, except_for: Collection[str]) -> Phase:
     """The writes for each pod that is not as far as it could be; `except_for` are pods written to anyway."""

@@ -25,16 +25,6 @@ from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, sorted_
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Stage, Step
 
-__all__ = [
-    "Revisions",
-    "choose_revisions",
-    "cleaned_up",
-    "hash_of",
-    "merged_pods",
-    "stored",
-    "unchanged_revisions",
-]
-
 
 class Revisions(msgspec.Struct, frozen=True, kw_only=True):
     """The revisions of a DaemonSet as one plan sees them."""

@@ -40,19 +40,6 @@ from pykruise.pods.workload.views import (
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = [
-    "DAEMON_SET_VIEWS",
-    "DaemonSetView",
-    "NodeMemory",
-    "Readable",
-    "ReadableDaemonSetView",
-    "Settings",
-    "Snapshot",
-    "read_spec",
-    "snapshot",
-    "terms_of",
-]
-
 TEMPLATE_GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)

@@ -19,8 +19,6 @@ from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, with_waiting, without
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["counters", "status_of", "with_reason"]
-
 
 def counters(ws: WorkingSet) -> dict[str, Any]:
     """The counters of the status, by their field. A node counts by its first pod."""

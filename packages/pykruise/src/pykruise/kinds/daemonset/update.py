@@ -37,8 +37,6 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.plan import Chain
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["BY_PARTITION", "BY_SELECTOR", "plan_update"]
-
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps this many nodes on older revisions")
 BY_SELECTOR: Final = Reason(Code.NODE_SELECTOR, "its node is not one that rollingUpdate.selector selects")
 """Why the spec itself leaves a pod as it is."""

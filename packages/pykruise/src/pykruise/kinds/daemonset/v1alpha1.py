@@ -6,8 +6,6 @@ types.py + this ──▶ crd.py (schema), conversion.py
 from pykruise.kinds.daemonset.types import DAEMON_SETS, CommonSpec, CommonStatus
 from pykruise.kube.schemas.types import ApiObject
 
-__all__ = ["DaemonSetV1Alpha1"]
-
 
 class DaemonSetStatusV1Alpha1(CommonStatus, frozen=True, kw_only=True):
     """What is. Counts are nodes."""

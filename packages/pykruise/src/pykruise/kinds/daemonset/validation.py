@@ -35,8 +35,6 @@ from pykruise.pods.workload.validation import (
     selector_errors,
 )
 
-__all__ = ["errors_of", "stored_errors"]
-
 MUTABLE: Final = (
     "template",
     "updateStrategy",

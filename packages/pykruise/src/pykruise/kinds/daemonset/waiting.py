@@ -21,8 +21,6 @@ from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["CORRECT", "is_converged", "waiting_of", "waits_until"]
-
 CORRECT: Final = "correct the field"
 RECREATE: Final = "delete the pod, to have it recreated"
 

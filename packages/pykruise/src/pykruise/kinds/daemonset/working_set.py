@@ -29,8 +29,6 @@ from pykruise.kube.clock import Instant
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["OldAndNew", "WorkingSet"]
-
 FIRST_STEPS_S = 60.0
 """A pod that has not been ready since so long after its creation is taken for one that has never been ready:
 its Ready condition is False from when the kubelet first saw it."""

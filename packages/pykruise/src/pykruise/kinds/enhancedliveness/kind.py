@@ -7,6 +7,4 @@ from pykruise.kinds.enhancedliveness.pod_steps import STEPS
 from pykruise.kube.resources import PODS
 from pykruise.plans.kind import Kind
 
-__all__ = ["KIND"]
-
 KIND = Kind(resource=PODS, gates=("EnhancedLivenessProbe",), pods=STEPS)

@@ -14,8 +14,6 @@ from pykruise.kube.values.cel import Interests, both
 from pykruise.plans.pod_steps import PodSteps, StepContext
 from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
 
-__all__ = ["STEPS", "EnhancedLiveness", "with_probes_moved"]
-
 USES_ANNOTATION: Final = "apps.kruise.io/using-enhanced-liveness"
 PROBES_ANNOTATION: Final = "apps.kruise.io/container-probe-context"
 

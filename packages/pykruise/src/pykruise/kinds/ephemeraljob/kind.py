@@ -31,8 +31,6 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, itself
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("STATUS", "string", ".status.phase"),
     Column("MATCH", "integer", ".status.match"),

@@ -35,8 +35,6 @@ from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["FINALIZER", "plan_ephemeraljob"]
-
 FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
 """Of the original, which does nothing before it takes it away; it is not set here, and is taken away."""
 

@@ -8,8 +8,6 @@ from typing import Final
 from pykruise.plans.progress import Count, Counts, Is, Phase, Rules, When
 from pykruise.plans.shown import Cell, Field, Shown
 
-__all__ = ["SHOWN"]
-
 SHOWN: Final = Shown(
     kind="EphemeralJob",
     board="jobs",

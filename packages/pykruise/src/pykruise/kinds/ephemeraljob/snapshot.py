@@ -19,18 +19,6 @@ from pykruise.pods.workload.views import Projector, WorkloadView, selector_of, s
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = [
-    "EPHEMERAL_JOB_VIEWS",
-    "PARTS",
-    "EphemeralJobView",
-    "Readable",
-    "ReadableEphemeralJobView",
-    "Snapshot",
-    "is_readable",
-    "read_spec",
-    "snapshot",
-]
-
 
 class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
     """One EphemeralJob as the cache keeps it."""

@@ -15,8 +15,6 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.types import JobCondition
 
-__all__ = ["Tally", "document_of", "status_of"]
-
 _COUNTS: Final = ("match", "running", "succeeded", "waiting", "failed")
 DEADLINE: Final = "DeadlineExceeded"
 

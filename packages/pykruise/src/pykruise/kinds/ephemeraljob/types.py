@@ -11,14 +11,6 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import schema
 from pykruise.kube.schemas.types import ApiObject, Int32, Int64, JobCondition, Selector, Status, Time, Typed
 
-__all__ = [
-    "EPHEMERAL_JOBS",
-    "EphemeralContainers",
-    "EphemeralJob",
-    "EphemeralJobSpec",
-    "EphemeralJobStatus",
-]
-
 EPHEMERAL_JOBS: Final = Resource("apps.kruise.io", "v1alpha1", "ephemeraljobs", "EphemeralJob")
 
 

@@ -17,8 +17,6 @@ from pykruise.kube.pod_rules.pods import check_ephemeral_container
 from pykruise.plans.stored_values import as_document
 from pykruise.pods.template.validation import amount_errors
 
-__all__ = ["errors_of", "stored_errors"]
-
 _PATH: Final = "spec.template.ephemeralContainers"
 _NEEDED: Final = {"terminationMessagePolicy": "File", "imagePullPolicy": "IfNotPresent"}
 """Nothing sets these defaults here: an API server does that only to pods."""

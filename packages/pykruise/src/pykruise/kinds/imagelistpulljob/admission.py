@@ -15,8 +15,6 @@ from pykruise.kinds.imagelistpulljob.validation import errors_of
 from pykruise.kube.admission import Reviewer
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["mutate_imagelistpulljob", "validate_imagelistpulljob"]
-
 _REVIEWS: Final = SpecReviews[ImageListPullJobSpec](
     resource=IMAGE_LIST_PULL_JOBS,
     versions=("v1alpha1", "v1beta1"),

@@ -12,8 +12,6 @@ from typing import Any
 from pykruise.kube.documents import Document
 from pykruise.pods.images.pull_rules import with_pull_defaults
 
-__all__ = ["with_defaults"]
-
 
 def with_defaults(doc: Mapping[str, Any]) -> Document:
     """The document with defaults."""

@@ -30,8 +30,6 @@ from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, is_controller, itself
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("TOTAL", "integer", ".status.desired"),
     Column("SUCCEEDED", "integer", ".status.succeeded"),

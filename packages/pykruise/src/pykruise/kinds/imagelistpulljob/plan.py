@@ -34,8 +34,6 @@ from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_imagelistpulljob", "state_of"]
-
 LONGEST_PREFIX: Final = 58
 """Characters of a name that is generated, without its random end."""
 

@@ -11,8 +11,6 @@ from pykruise.plans.progress import Count, Items, Phase, Progress
 from pykruise.plans.pulling import pull_phase, pull_rules
 from pykruise.plans.shown import Cell, Field, Shown
 
-__all__ = ["SHOWN"]
-
 _SUCCEEDED: Final = Count("status.completed")
 _FAILED: Final = Items("status.failedImageStatuses")
 

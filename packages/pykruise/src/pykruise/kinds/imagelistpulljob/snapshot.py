@@ -28,18 +28,6 @@ from pykruise.pods.workload.views import Projector, WorkloadView, spec_reader
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 
-__all__ = [
-    "LIST_JOB_VIEWS",
-    "ListJobView",
-    "Readable",
-    "ReadableListJobView",
-    "Snapshot",
-    "is_readable",
-    "read_spec",
-    "snapshot",
-    "template_of",
-]
-
 
 class ListJobView(WorkloadView, frozen=True, kw_only=True):
     """One ImageListPullJob as the cache keeps it."""

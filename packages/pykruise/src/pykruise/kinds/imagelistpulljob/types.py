@@ -9,14 +9,6 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.types import ApiObject, Count, Int32, Status, Time, Typed
 from pykruise.pods.images.api import PullSpec
 
-__all__ = [
-    "IMAGE_LIST_PULL_JOBS",
-    "FailedImageStatus",
-    "ImageListPullJob",
-    "ImageListPullJobSpec",
-    "ImageListPullJobStatus",
-]
-
 IMAGE_LIST_PULL_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "imagelistpulljobs", "ImageListPullJob")
 
 

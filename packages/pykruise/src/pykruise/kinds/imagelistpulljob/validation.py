@@ -17,8 +17,6 @@ from pykruise.plans.stored_values import as_document
 from pykruise.pods.images.pull_rules import image_errors, pull_errors
 from pykruise.pods.workload.validation import metadata_errors
 
-__all__ = ["MOST_IMAGES", "errors_of", "stored_errors"]
-
 MOST_IMAGES: Final = 255
 
 

@@ -17,8 +17,6 @@ from pykruise.kube.schemas.typed_documents import read
 from pykruise.pods.images.api import ImagePullJobSpec
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["mutate_imagepulljob", "validate_imagepulljob"]
-
 
 def _read_spec(spec: Mapping[str, Any]) -> tuple[ImagePullJobSpec | None, str]:
     # A missing image is a field error.

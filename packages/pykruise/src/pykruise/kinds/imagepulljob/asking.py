@@ -33,8 +33,6 @@ from pykruise.pods.images.pull_rules import BACKOFF_LIMIT, TIMEOUT_S
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Step
 
-__all__ = ["entry_patch", "lacks_secrets", "policy_of", "secrets_patch"]
-
 DAY_S: Final = 86_400
 SPREAD_S: Final = 300
 DAILY_SPREAD_S: Final = 1200

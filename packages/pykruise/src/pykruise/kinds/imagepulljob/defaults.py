@@ -11,8 +11,6 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.pods.images.pull_rules import with_pull_defaults
 
-__all__ = ["FINALIZER", "with_defaults"]
-
 FINALIZER: Final = "apps.kruise.io/deletion-protection"
 """Keeps a job until the secrets that were copied for it are released. Its controller adds it, in either version."""
 

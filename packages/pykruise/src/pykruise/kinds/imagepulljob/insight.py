@@ -9,8 +9,6 @@ from typing import Any, Final
 from pykruise.plans.insight import Insight
 from pykruise.plans.views import SECRET_VIEWS
 
-__all__ = ["INSIGHT"]
-
 
 def headline_of(status: Mapping[str, Any]) -> str:
     """How far it is."""

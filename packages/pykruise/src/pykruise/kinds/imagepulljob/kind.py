@@ -26,8 +26,6 @@ from pykruise.pods.images.node_image_api import NODE_IMAGES
 from pykruise.pods.workload.amounts import Amount
 from pykruise.runtime.control import Control
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("TOTAL", "integer", ".status.desired"),
     Column("ACTIVE", "integer", ".status.active"),

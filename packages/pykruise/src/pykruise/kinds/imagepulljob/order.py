@@ -17,8 +17,6 @@ from pykruise.pods.lifecycle.ordering import Term, by_priority, scatter, update_
 from pykruise.pods.view.pod_view import ControllerView, PodView
 from pykruise.pods.workload.ordinals import split_name
 
-__all__ = ["WORKLOADS", "in_update_order", "strategy_of"]
-
 _GROUP: Final = "apps.kruise.io"
 
 WORKLOADS: Final[Mapping[str, Resource]] = {

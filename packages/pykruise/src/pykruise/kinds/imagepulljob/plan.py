@@ -31,8 +31,6 @@ from pykruise.runtime.actions import delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_imagepulljob", "policy_of"]
-
 NAMESPACE_AGAIN_S: Final = 10.0
 """When a namespace that is missing is looked for again."""
 
@@ -230,7 +228,7 @@ def _finalizers(job: PullJobView, *, held: bool) -> Chain:
         {"metadata": {"finalizers": [*others, FINALIZER] if held else others}},
         unchanged=True,
     )
-    because = "what is made for it has to be undone some day" if held else "nothing is left to be undone"
+    because = "adds a finalizer" if held else "nothing is left to be undone"
     return Chain(subject=job.name, steps=(Step(action=action, because=because),))
 
 

@@ -31,16 +31,6 @@ from pykruise.pods.view.secrets import CopyView
 from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
-__all__ = [
-    "LONGEST_TTL_S",
-    "Readable",
-    "ReadablePullJobView",
-    "Settings",
-    "Snapshot",
-    "is_readable",
-    "snapshot",
-]
-
 LONGEST_TTL_S: Final = 31 * 24 * 3600
 
 ORDER_AGAIN_S: Final = 60.0

@@ -15,8 +15,6 @@ from pykruise.kube.clock import format_time
 from pykruise.pods.images.api import ImagePullJobStatus
 from pykruise.pods.jobs.fan_out import Counts, Decision, Finish, State, Target
 
-__all__ = ["EXCEEDED", "finished", "status_now"]
-
 COMPLETED: Final = "job has completed"
 EXCEEDED: Final = "job exceeds activeDeadlineSeconds"
 

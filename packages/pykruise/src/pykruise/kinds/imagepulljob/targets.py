@@ -14,8 +14,6 @@ from pykruise.pods.images.node_images import FAILED, SUCCEEDED, NodeImageView
 from pykruise.pods.images.pull_jobs import PullJobView
 from pykruise.pods.jobs.fan_out import State, Target
 
-__all__ = ["state_of", "targets_of"]
-
 
 def targets_of(snapshot: Snapshot, image: ImageName) -> Sequence[Target]:
     """Every node of the job."""

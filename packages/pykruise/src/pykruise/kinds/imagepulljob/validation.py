@@ -16,8 +16,6 @@ from pykruise.pods.images.api import ImagePullJobSpec
 from pykruise.pods.images.pull_rules import image_errors, pull_errors
 from pykruise.pods.workload.validation import metadata_errors
 
-__all__ = ["errors_of", "stored_errors"]
-
 
 def errors_of(
     doc: Mapping[str, Any], spec: ImagePullJobSpec, *, old: Mapping[str, Any] | None = None

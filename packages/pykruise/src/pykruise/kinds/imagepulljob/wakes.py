@@ -28,8 +28,6 @@ from pykruise.pods.view.secrets import CopyView
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 
-__all__ = ["wakes"]
-
 
 def wakes(_: Settings) -> Sequence[Wake]:
     """Under any settings."""

@@ -23,8 +23,6 @@ from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.read import Read
 from pykruise.runtime.wakes import itself
 
-__all__ = ["KIND", "read_barrier", "snapshot"]
-
 
 class _Owner(msgspec.Struct):
     kind: str = ""

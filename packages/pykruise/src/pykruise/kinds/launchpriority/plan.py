@@ -25,8 +25,6 @@ from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Barrier", "Snapshot", "is_waiting", "plan_barriers"]
-
 FAILED: Final = Note(
     reason="FailedContainerLaunch", message="the next containers cannot be let start", warning=True
 )

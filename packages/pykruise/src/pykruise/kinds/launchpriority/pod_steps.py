@@ -19,8 +19,6 @@ from pykruise.kube.values.hashing import rand_suffix
 from pykruise.plans.pod_steps import PodSteps, StepContext, StepError
 from pykruise.pods.lifecycle.launch_order import BARRIER_VARIABLE, barrier_key, barrier_name
 
-__all__ = ["ASKS_FOR_ORDER", "STEPS", "LaunchPriority", "priorities", "with_barriers"]
-
 ORDER_ANNOTATION: Final = "apps.kruise.io/container-launch-priority"
 ORDERED: Final = "Ordered"
 PRIORITY_VARIABLE: Final = "KRUISE_CONTAINER_PRIORITY"

@@ -17,8 +17,6 @@ from pykruise.kube.schemas.typed_documents import read
 from pykruise.pods.images.node_image_api import NODE_IMAGES, NodeImageSpec
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["mutating", "validate_nodeimage"]
-
 
 def _read_spec(spec: Mapping[str, Any]) -> tuple[NodeImageSpec | None, str]:
     return read(spec, NodeImageSpec, path="spec")

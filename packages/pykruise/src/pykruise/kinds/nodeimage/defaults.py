@@ -12,8 +12,6 @@ from typing import Any, Final
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, get_path
 
-__all__ = ["BACKOFF_LIMIT", "TIMEOUT_S", "with_defaults"]
-
 TIMEOUT_S: Final = 600
 BACKOFF_LIMIT: Final = 3
 

@@ -19,8 +19,6 @@ from pykruise.pods.images.node_image_api import ImageSpec, SecretReference, TagS
 from pykruise.pods.images.node_images import instant_of, is_over
 from pykruise.pods.images.pull_jobs import is_pull_job
 
-__all__ = ["Kept", "kept_images"]
-
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """What stays."""

@@ -25,8 +25,6 @@ from pykruise.plans.views import NODE_IMAGE_VIEWS, NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.runtime.control import Control
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("DESIRED", "integer", ".status.desired"),
     Column("PULLING", "integer", ".status.pulling"),

@@ -30,8 +30,6 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
-__all__ = ["FAKE_LABEL", "plan_node_image"]
-
 FAKE_LABEL: Final = "apps.kruise.io/fake-nodeimage"
 """On a NodeImage: it stays without a node."""
 

@@ -8,8 +8,6 @@ from typing import Final
 from pykruise.plans.progress import Count, Counts, Phase, Positive, Rules, When
 from pykruise.plans.shown import Cell, Shown
 
-__all__ = ["SHOWN"]
-
 _PULLING: Final = Count("status.pulling")
 _FAILED: Final = Count("status.failed")
 

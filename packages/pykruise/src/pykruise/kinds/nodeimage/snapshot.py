@@ -25,8 +25,6 @@ from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
-__all__ = ["Settings", "Snapshot", "absent", "snapshot"]
-
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What decisions about NodeImages depend on beside the objects."""

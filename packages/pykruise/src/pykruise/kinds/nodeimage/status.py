@@ -17,8 +17,6 @@ from pykruise.kube.values.image_references import ImageName
 from pykruise.pods.images.node_image_api import TagSpec, TagStatus
 from pykruise.pods.images.node_images import FAILED, PULLING, SUCCEEDED, WAITING, instant_of
 
-__all__ = ["RESPONSE_S", "Silent", "StatusAfter", "status_after"]
-
 RESPONSE_S: Final = 600.0
 """How long an agent may be silent about an entry, or late."""
 

@@ -11,8 +11,6 @@ from pykruise.pods.images.node_image_api import (
     NodeImageStatus,
 )
 
-__all__ = ["NodeImageV1Alpha1"]
-
 
 class ImageSpecV1Alpha1(CommonImageSpec, frozen=True, kw_only=True):
     """One image that is to be on the node."""

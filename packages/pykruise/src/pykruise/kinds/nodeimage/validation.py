@@ -13,8 +13,6 @@ from pykruise.kube.pod_rules.field_errors import duplicate, invalid, required, t
 from pykruise.pods.images.node_image_api import ImageSpec, NodeImageSpec, TagSpec
 from pykruise.pods.images.node_images import NodeImageView
 
-__all__ = ["MOST_IMAGES", "errors_of", "stored_errors"]
-
 MOST_IMAGES: Final = 256
 
 

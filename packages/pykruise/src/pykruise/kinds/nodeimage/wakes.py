@@ -17,8 +17,6 @@ from pykruise.pods.view.nodes import NodeView
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 
-__all__ = ["wakes"]
-
 
 def wakes(_: Settings) -> Sequence[Wake]:
     """Under any settings."""

@@ -10,8 +10,6 @@ from typing import Any, Final
 from pykruise.plans.insight import Insight
 from pykruise.pods.probes.views import FAILED, SUCCEEDED, UNKNOWN
 
-__all__ = ["INSIGHT"]
-
 
 def headline_of(status: Mapping[str, Any]) -> str:
     """How the probes on its node are."""

@@ -17,8 +17,6 @@ from pykruise.plans.views import MARKER_VIEWS, NODE_PROBES_VIEWS, NODE_VIEWS, PO
 from pykruise.pods.probes.api import POD_PROBE_MARKERS
 from pykruise.runtime.control import Control
 
-__all__ = ["KIND"]
-
 KIND = Kind(
     resource=NODE_POD_PROBES,
     versions=(Version(name="v1alpha1", root=NodePodProbe, storage=True),),

@@ -34,8 +34,6 @@ from pykruise.runtime.named_objects import BEHIND_S
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_node_probes"]
-
 _WARN_AGAIN_S: Final = 600.0
 
 

@@ -27,9 +27,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.named_objects import look_up
 from pykruise.runtime.read import Read
 
-__all__ = ["Settings", "Snapshot", "absent", "gets_one", "snapshot"]
-
-
 LATELY_S: Final = 60.0
 """When one that is made again so soon is gone, the node may be as well."""
 

@@ -18,8 +18,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 
-__all__ = ["wakes"]
-
 
 def wakes(_: Settings) -> Sequence[Wake]:
     """Under any settings."""

@@ -22,8 +22,6 @@ from pykruise.kube.values.group_kinds import group_kind
 from pykruise.pods.workload.admission import name_of
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 
-__all__ = ["validating"]
-
 
 def validating(reader: StateReader | None) -> Reviewer:
     """The review. Without a reader nothing is known beside the object itself, and every kind may be named."""

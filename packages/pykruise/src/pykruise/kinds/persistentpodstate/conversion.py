@@ -7,8 +7,6 @@ from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, each, rename, section
 
-__all__ = ["CONVERSION"]
-
 _OLD: Final = "nodeTopologyKeys"
 _NEW: Final = "keys"
 

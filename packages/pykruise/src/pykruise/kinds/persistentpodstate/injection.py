@@ -12,8 +12,6 @@ from pykruise.kinds.persistentpodstate.view import StateView
 from pykruise.kube.documents import Document, deep_copy, get_path
 from pykruise.pods.view.keys import INJECTED_STATE_ANNOTATION
 
-__all__ = ["inject"]
-
 
 def inject(pod: Document, state: StateView) -> Document | None:
     """The pod as it should be; the one given is not changed."""

@@ -33,8 +33,6 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KIN
 from pykruise.runtime.control import Control
 from pykruise.runtime.named_kinds import FurtherReads
 
-__all__ = ["KIND"]
-
 _STORED: Final = Stored(errors=stored_errors)
 
 KIND = Kind(

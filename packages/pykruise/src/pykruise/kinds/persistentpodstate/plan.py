@@ -26,8 +26,6 @@ from pykruise.runtime.actions import Action, Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["NODE_AGAIN_S", "plan_state", "wanted_spec"]
-
 NODE_AGAIN_S: Final = 5.0
 """When a node that is not known, or a pod that could not be read, is looked for again."""
 

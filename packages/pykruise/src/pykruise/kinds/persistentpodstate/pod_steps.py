@@ -20,8 +20,6 @@ from pykruise.kube.values.owners import controller_of
 from pykruise.plans.pod_steps import PodReaders, PodSelection, PodSteps, StepContext, StepError
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 
-__all__ = ["STEPS", "StateInjection"]
-
 _HAS_NAME: Final = (
     "has(object.metadata.name) && has(object.metadata.ownerReferences) && "
     "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"

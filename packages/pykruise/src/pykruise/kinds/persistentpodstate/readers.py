@@ -29,8 +29,6 @@ from pykruise.plans.targets import WhiteListReader, WorkloadReader
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION, STATEFUL_KINDS, WhiteList
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
-__all__ = ["RIGHTS", "CachedStates", "KindReader", "LiveStates", "StateReader"]
-
 RIGHTS: tuple[Right, ...] = (
     on(PERSISTENT_POD_STATES, *READ, why="PersistentPodState: to see them"),
     on(

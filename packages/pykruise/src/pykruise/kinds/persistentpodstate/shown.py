@@ -8,8 +8,6 @@ from typing import Final
 from pykruise.plans.progress import Items, Rules
 from pykruise.plans.shown import Cell, Shown
 
-__all__ = ["SHOWN"]
-
 SHOWN: Final = Shown(
     kind="PersistentPodState",
     place=180,

@@ -35,16 +35,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 from pykruise.runtime.read import Read
 
-__all__ = [
-    "GatherError",
-    "Readable",
-    "ReadableStateView",
-    "Settings",
-    "Snapshot",
-    "is_readable",
-    "snapshot",
-]
-
 READS_AT_ONCE: Final = 16
 
 POLL_S: Final = 10.0

@@ -18,8 +18,6 @@ from pykruise.plans.views import NodeView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.ordinals import is_wanted
 
-__all__ = ["MOST_RECORDED", "document_of", "fitting_records", "kept", "ordinal_of", "recorded"]
-
 
 def recorded(
     state: StateView,

@@ -9,18 +9,6 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import integer, schema
 from pykruise.kube.schemas.types import ApiObject, Int64, Status, TargetReference, Typed
 
-__all__ = [
-    "PERSISTENT_POD_STATES",
-    "AnnotationKey",
-    "CommonSpec",
-    "PersistentPodState",
-    "PersistentPodStateSpec",
-    "PersistentPodStateStatus",
-    "PodState",
-    "PreferredTopology",
-    "TopologyKeys",
-]
-
 PERSISTENT_POD_STATES: Final = Resource(
     "apps.kruise.io", "v1beta1", "persistentpodstates", "PersistentPodState"
 )

@@ -10,8 +10,6 @@ from pykruise.kinds.persistentpodstate.types import (
 )
 from pykruise.kube.schemas.types import ApiObject, Int32, Typed
 
-__all__ = ["PersistentPodStateV1Alpha1"]
-
 
 class TopologyKeysV1Alpha1(Typed, frozen=True, kw_only=True):
     """Labels of nodes that pods come back to."""

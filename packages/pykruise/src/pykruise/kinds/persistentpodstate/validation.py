@@ -17,8 +17,6 @@ from pykruise.kube.pod_rules.field_rules import check_segment
 from pykruise.kube.pod_rules.names import is_qualified_name, is_valid_label_key
 from pykruise.kube.values.group_kinds import group_kind
 
-__all__ = ["POLICIES", "errors_of", "stored_errors"]
-
 POLICIES: Final = ("WhenScaled", "WhenDeleted")
 
 _TARGET: Final = "spec.targetRef"

@@ -22,25 +22,6 @@ from pykruise.plans.targets import STATEFUL_SETS_OF_KRUISE
 from pykruise.pods.workload.ordinals import Reserved, reserved_of
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = [
-    "ADVANCED",
-    "BUILT_IN",
-    "BY_NODE",
-    "BY_TARGET",
-    "STATE_VIEWS",
-    "WORKLOAD_VIEWS",
-    "StateView",
-    "Target",
-    "WorkloadView",
-    "absent",
-    "chosen",
-    "further_views",
-    "project_state",
-    "project_workload",
-    "read_spec",
-    "workload_of",
-]
-
 BUILT_IN: Final = GroupKind(STATEFUL_SETS.group, STATEFUL_SETS.kind)
 ADVANCED: Final = GroupKind(STATEFUL_SETS_OF_KRUISE.group, STATEFUL_SETS_OF_KRUISE.kind)
 

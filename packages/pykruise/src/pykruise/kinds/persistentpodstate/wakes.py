@@ -28,8 +28,6 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import Wake, itself, with_each_owner
 
-__all__ = ["further_wake", "wakes"]
-
 
 def wakes(settings: object) -> Sequence[Wake]:
     """Under any settings."""

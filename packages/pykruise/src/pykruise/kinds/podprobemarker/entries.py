@@ -15,8 +15,6 @@ from pykruise.pods.probes.api import ContainerProbe, NamedProbe, PodProbe
 from pykruise.pods.probes.views import NodeProbesView, name_of_probe, split_name
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["Wanted", "entries_after", "wanted_probes"]
-
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be checked in one pod."""

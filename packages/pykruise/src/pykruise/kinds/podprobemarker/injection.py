@@ -16,8 +16,6 @@ from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.pods.probes.api import ContainerProbe
 from pykruise.pods.probes.views import MarkerView
 
-__all__ = ["MARKERS_ANNOTATION", "PROBES_ANNOTATION", "inject"]
-
 PROBES_ANNOTATION: Final = "kruise.io/podprobe"
 """The probes, as JSON, without policies: what they find shows as conditions."""
 MARKERS_ANNOTATION: Final = "kruise.io/podprobemarker-list"

@@ -26,8 +26,6 @@ from pykruise.pods.template.typed_parts import LABEL_SELECTOR
 from pykruise.pods.workload.admission import SpecReviews
 from pykruise.runtime.control import Control
 
-__all__ = ["KIND"]
-
 _REVIEWS: Final = SpecReviews[PodProbeMarkerSpec](
     resource=POD_PROBE_MARKERS,
     versions=(POD_PROBE_MARKERS.version,),

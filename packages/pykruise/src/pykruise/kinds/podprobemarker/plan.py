@@ -35,8 +35,6 @@ from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["FINALIZER", "plan_marker"]
-
 FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
 """Until no NodePodProbe has probes of the marker."""
 

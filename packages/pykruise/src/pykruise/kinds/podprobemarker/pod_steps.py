@@ -19,8 +19,6 @@ from pykruise.plans.views import MARKER_VIEWS
 from pykruise.pods.probes.views import POD_PROBE_MARKERS, MarkerView
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
-__all__ = ["STEPS", "MarkerReader", "ProbeInjection"]
-
 
 class MarkerReader(Protocol):
     """What is asked of a cluster."""

@@ -21,16 +21,6 @@ from pykruise.pods.settings import OnGate
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.read import Read
 
-__all__ = [
-    "Readable",
-    "ReadableMarkerView",
-    "Settings",
-    "Snapshot",
-    "is_probed",
-    "is_readable",
-    "snapshot",
-]
-
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What decisions about PodProbeMarkers depend on beside the objects."""

@@ -28,8 +28,6 @@ from pykruise.plans.stored_values import as_document
 from pykruise.pods.probes.api import ContainerProbe, MarkerPolicy, PodProbeMarkerSpec
 from pykruise.pods.probes.views import FAILED, RESERVED_TYPES, SUCCEEDED
 
-__all__ = ["errors_of", "stored_errors"]
-
 _SCHEMES: Final = ("HTTP", "HTTPS")
 _HEADER_NAME: Final = re.compile("[-A-Za-z0-9]+")
 

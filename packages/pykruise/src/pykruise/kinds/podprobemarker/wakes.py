@@ -20,8 +20,6 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, itself
 
-__all__ = ["wakes"]
-
 
 def wakes(_: Settings) -> Sequence[Wake]:
     """Under any settings."""

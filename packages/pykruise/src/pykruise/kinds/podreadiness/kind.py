@@ -13,8 +13,6 @@ from pykruise.runtime.control import Control, is_same_object
 from pykruise.runtime.read import Read
 from pykruise.runtime.wakes import itself
 
-__all__ = ["KIND", "snapshot"]
-
 
 async def snapshot(pod: PodView, read: Read[Settings]) -> Snapshot:
     """The pod as it is known now."""

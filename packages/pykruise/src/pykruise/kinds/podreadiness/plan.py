@@ -19,8 +19,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.plan import Plan, Stage, Step
 
-__all__ = ["SELF_SERVING", "Snapshot", "lacks_condition", "plan_readiness"]
-
 GROUP: Final = "apps.kruise.io"
 SELF_SERVING: Sequence[str] = ("CloneSet", "DaemonSet", "StatefulSet")
 """Kinds of that group that set the condition of their own pods."""

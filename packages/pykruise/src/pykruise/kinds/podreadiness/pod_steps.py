@@ -15,8 +15,6 @@ from pykruise.pods.settings import OnGate
 from pykruise.pods.view.keys import KRUISE_POD_READY
 from pykruise.pods.view.owners import OF_KRUISE_WORKLOAD, is_of_kruise_workload
 
-__all__ = ["STEPS", "ReadinessGate", "Settings", "with_readiness_gate"]
-
 _LACKS_IT: Final = (
     "!(has(object.spec.readinessGates) && object.spec.readinessGates.exists(g, "
     f'g.conditionType == "{KRUISE_POD_READY}"))'

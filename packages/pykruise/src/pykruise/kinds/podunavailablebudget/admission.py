@@ -21,9 +21,6 @@ from pykruise.pods.workload.budgets import BudgetView
 from pykruise.pods.workload.validation import metadata_errors
 from pykruise.pods.workload.views import spec_reader
 
-__all__ = ["validating"]
-
-
 _REVIEWS: Final = SpecReviews[PodUnavailableBudgetSpec](
     resource=POD_UNAVAILABLE_BUDGETS,
     versions=(POD_UNAVAILABLE_BUDGETS.version,),

@@ -17,8 +17,6 @@ from pykruise.kube.documents import annotations_of
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import invalid
 
-__all__ = ["SPOKE_RULES"]
-
 
 async def _errors(request: AdmissionRequest) -> Sequence[Cause]:
     given = annotations_of(request.object or {}).get(PROTECT_OPERATIONS, "")

@@ -13,8 +13,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, annotate, drop, section
 from pykruise.pods.view.keys import PROTECT_OPERATIONS_ANNOTATION, PROTECT_TOTAL_REPLICAS_ANNOTATION
 
-__all__ = ["CONVERSION", "PROTECT_OPERATIONS", "PROTECT_TOTAL_REPLICAS", "operations_of", "total_of"]
-
 PROTECT_OPERATIONS: Final = PROTECT_OPERATIONS_ANNOTATION
 PROTECT_TOTAL_REPLICAS: Final = PROTECT_TOTAL_REPLICAS_ANNOTATION
 

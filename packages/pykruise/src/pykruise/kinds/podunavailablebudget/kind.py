@@ -29,8 +29,6 @@ from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 from pykruise.pods.workload.amounts import Amount
 from pykruise.runtime.control import Control
 
-__all__ = ["COMPONENT", "KIND"]
-
 COMPONENT = "podunavailablebudget-controller"
 
 _COLUMNS = (

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.pods.workload.budgets import BudgetView
 
-__all__ = ["budget_of", "in_order"]
-
 
 def in_order(budgets: Iterable[BudgetView]) -> list[BudgetView]:
     """Those that are not being deleted: the oldest first, of the same age by name."""

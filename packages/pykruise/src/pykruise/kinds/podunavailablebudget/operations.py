@@ -13,8 +13,6 @@ from pykruise.kube.values.quantities import same_quantity
 from pykruise.pods.in_place.resources import RESIZABLE, qos_class
 from pykruise.pods.workload.budgets import UNAVAILABLE_LABEL, Operation
 
-__all__ = ["is_resized_in_place", "operation_of_update"]
-
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 """Annotation of static and mirror pods: where the kubelet has them from."""
 

@@ -20,8 +20,6 @@ from pykruise.pods.workload.budgets import budget_name_of, related_annotations
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_budget"]
-
 AGAIN_S: Final = 600.0
 """How often the same event is recorded."""
 

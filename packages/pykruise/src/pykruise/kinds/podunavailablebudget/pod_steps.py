@@ -56,8 +56,6 @@ from pykruise.pods.workload.budgets import (
     related_budget,
 )
 
-__all__ = ["STEPS", "BudgetGuard", "BudgetTie", "Guarding", "guarding", "prevention_report"]
-
 _log = logging.getLogger(__name__)
 
 COMPONENT: Final = "pub-controller"

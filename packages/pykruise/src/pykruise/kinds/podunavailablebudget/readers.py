@@ -20,8 +20,6 @@ from pykruise.plans.views import BUDGET_VIEWS
 from pykruise.pods.workload.budgets import BudgetView
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
-__all__ = ["BudgetReader", "CachedBudgets", "LiveBudgets"]
-
 
 class BudgetReader(Protocol):
     """What admission asks. All raise KubeError when it cannot be known."""

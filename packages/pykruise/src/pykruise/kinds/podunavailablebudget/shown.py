@@ -8,8 +8,6 @@ from typing import Final
 from pykruise.plans.progress import Count, Counts, Less, Phase, Rules, When
 from pykruise.plans.shown import Cell, Metrics, Shown
 
-__all__ = ["SHOWN"]
-
 _WANTED: Final = Count("status.desiredAvailable")
 _AVAILABLE: Final = Count("status.currentAvailable")
 

@@ -44,7 +44,6 @@ from pykruise.runtime.views import BY_NAMESPACE
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["COUNTED_VIEWS", "JOB", "Settings", "Snapshot", "snapshot"]
 
 POLL_S: Final = 10.0
 """How often a workload is looked at that is not mirrored."""

@@ -25,8 +25,6 @@ from pykruise.pods.workload.budgets import (
     spend_patch,
 )
 
-__all__ = ["BudgetSpender", "Budgeting", "ConflictsError"]
-
 PATIENCE_S: Final = 6.0
 """So long others may be faster each time: API servers wait 10 s for an answer (admission/settings.py). Each of the
 others' writes takes a pod of the budget, or counts, so a request that is refused for conflicts alone is one that

@@ -27,8 +27,6 @@ from pykruise.pods.workload.budgets import (
 )
 from pykruise.runtime.plan import Note, Subject
 
-__all__ = ["AmountError", "Computed", "compute", "desired_available"]
-
 
 class AmountError(ValueError):
     """maxUnavailable or minAvailable cannot be read; the message says which."""

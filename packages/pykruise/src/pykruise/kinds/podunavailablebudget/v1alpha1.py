@@ -10,8 +10,6 @@ from pykruise.kinds.podunavailablebudget.types import (
 )
 from pykruise.kube.schemas.types import ApiObject
 
-__all__ = ["PodUnavailableBudgetV1Alpha1"]
-
 
 class PodUnavailableBudgetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
     """What is wanted."""

@@ -24,8 +24,6 @@ from pykruise.kube.values.group_kinds import group_kind
 from pykruise.kube.values.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.pods.workload.budgets import BudgetView
 
-__all__ = ["errors_of", "may_overlap", "stored_errors"]
-
 _WHOM: Final = "spec.selector, targetRef"
 _HOW_MANY: Final = "spec.maxUnavailable, minAvailable"
 _TOTAL: Final = f"metadata.annotations[{PROTECT_TOTAL_REPLICAS}]"

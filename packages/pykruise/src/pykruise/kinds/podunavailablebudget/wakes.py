@@ -21,8 +21,6 @@ from pykruise.runtime.read import Around, Mirrors
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Later, Wake, itself
 
-__all__ = ["wakes"]
-
 GOING_S: Final = 5.0
 """After this time a budget is enqueued for a pod that it let go: its record counts the pod until then."""
 

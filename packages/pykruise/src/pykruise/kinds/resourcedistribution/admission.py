@@ -19,9 +19,6 @@ from pykruise.kube.pod_rules.field_errors import forbidden, internal_error, inva
 from pykruise.plans.review import Trial
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["SPOKE_RULES", "validating"]
-
-
 _REVIEWS: Final = SpecReviews[ResourceDistributionSpec](
     resource=RESOURCE_DISTRIBUTIONS,
     versions=(RESOURCE_DISTRIBUTIONS.version,),

@@ -6,8 +6,6 @@ from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, each, rename, section
 
-__all__ = ["CONVERSION"]
-
 _SELECTORS: Final = ("namespaceLabelSelector", "namespaceSelector")
 _FAILED: Final = ("failedNamespace", "failedNamespaces")
 

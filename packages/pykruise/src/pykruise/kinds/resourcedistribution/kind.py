@@ -25,8 +25,6 @@ from pykruise.plans.stored_values import Stored, judged
 from pykruise.plans.views import NAMESPACE_VIEWS
 from pykruise.runtime.control import Control
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("TOTAL", "integer", ".status.desired"),
     Column("SUCCEED", "integer", ".status.succeeded"),

@@ -44,8 +44,6 @@ from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["FROM_ANNOTATION", "HASH_ANNOTATION", "READ_AGAIN_S", "plan_distribution"]
-
 FROM_ANNOTATION: Final = "kruise.io/resourcedistribution.resource.from"
 HASH_ANNOTATION: Final = "kruise.io/resourcedistribution.resource.hashcode"
 

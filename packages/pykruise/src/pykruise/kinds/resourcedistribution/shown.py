@@ -8,8 +8,6 @@ from typing import Final
 from pykruise.plans.progress import Count, Counts, Less, Phase, Positive, Rules, When
 from pykruise.plans.shown import Cell, Shown
 
-__all__ = ["SHOWN"]
-
 _WANTED: Final = Count("status.desired")
 _SUCCEEDED: Final = Count("status.succeeded")
 _FAILED: Final = Count("status.failed")

@@ -35,18 +35,6 @@ from pykruise.runtime.actions import Create, Delete
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.read import Read
 
-__all__ = [
-    "FailedWrite",
-    "Known",
-    "Readable",
-    "ReadableDistributionView",
-    "Settings",
-    "Snapshot",
-    "is_readable",
-    "learn",
-    "snapshot",
-]
-
 SINGLE_READS: Final = 8
 """More copies than these are read by one list."""
 

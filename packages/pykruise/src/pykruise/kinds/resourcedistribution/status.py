@@ -16,19 +16,6 @@ from pykruise.kinds.resourcedistribution.view import DistributionView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 
-__all__ = [
-    "CONDITIONS",
-    "CONFLICT_OCCURRED",
-    "CREATE_FAILED",
-    "DELETE_FAILED",
-    "GET_FAILED",
-    "NAMESPACE_NOT_EXISTS",
-    "UPDATE_FAILED",
-    "Failed",
-    "status_of",
-    "stored_conditions",
-]
-
 GET_FAILED: Final = "GetResourceFailed"
 CREATE_FAILED: Final = "CreateResourceFailed"
 UPDATE_FAILED: Final = "UpdateResourceFailed"

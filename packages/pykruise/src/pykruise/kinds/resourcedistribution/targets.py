@@ -12,8 +12,6 @@ from pykruise.kinds.resourcedistribution.snapshot import ReadableDistributionVie
 from pykruise.kinds.resourcedistribution.view import DistributionView
 from pykruise.plans.views import NamespaceView
 
-__all__ = ["NEVER", "is_target", "target_names"]
-
 NEVER: Final = frozenset({"kube-system", "kube-public"})
 """These get nothing, by whatever means."""
 

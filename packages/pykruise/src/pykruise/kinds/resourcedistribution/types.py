@@ -13,21 +13,6 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.crds import schema
 from pykruise.kube.schemas.types import ApiObject, Int32, Int64, Selector, Status, Time, Typed
 
-__all__ = [
-    "RESOURCE_DISTRIBUTIONS",
-    "CommonCondition",
-    "CommonStatus",
-    "CommonTargets",
-    "DistributionCondition",
-    "EmbeddedObject",
-    "NamespaceList",
-    "NamespaceName",
-    "ResourceDistribution",
-    "ResourceDistributionSpec",
-    "ResourceDistributionStatus",
-    "Targets",
-]
-
 RESOURCE_DISTRIBUTIONS: Final = Resource(
     "apps.kruise.io", "v1beta1", "resourcedistributions", "ResourceDistribution", namespaced=False
 )

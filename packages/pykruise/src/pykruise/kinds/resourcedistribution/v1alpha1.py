@@ -12,8 +12,6 @@ from pykruise.kinds.resourcedistribution.types import (
 )
 from pykruise.kube.schemas.types import ApiObject, Selector, Typed
 
-__all__ = ["ResourceDistributionV1Alpha1"]
-
 
 class TargetsV1Alpha1(CommonTargets, frozen=True, kw_only=True):
     """The namespaces that get the resource."""

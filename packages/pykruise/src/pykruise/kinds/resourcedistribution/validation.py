@@ -18,8 +18,6 @@ from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.plans.stored_values import as_document
 from pykruise.pods.workload.validation import metadata_errors
 
-__all__ = ["RESOURCE", "errors_of", "stored_errors"]
-
 RESOURCE: Final = "spec.resource"
 
 _SUPPORTED: Final = frozenset({("v1", "ConfigMap"), ("v1", "Secret")})

@@ -22,8 +22,6 @@ from pykruise.plans.views import NAMESPACE_VIEWS, NamespaceView
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake
 
-__all__ = ["wakes"]
-
 
 def wakes(settings: object) -> Sequence[Wake]:
     """Under any settings."""

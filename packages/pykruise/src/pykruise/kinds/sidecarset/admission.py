@@ -21,8 +21,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause, KubeError
 from pykruise.pods.workload.admission import SpecReviews, name_of
 
-__all__ = ["mutate_sidecarset", "validating"]
-
 
 def _read(given: Mapping[str, Any]) -> tuple[SidecarSetSpec | None, str]:
     """The typed spec, its sidecars readable too; or None and what is wrong with it."""

@@ -16,8 +16,6 @@ from pykruise.kube.values.go_text import excerpt
 from pykruise.kube.values.patterns import PatternError, compile_pattern
 from pykruise.kube.values.quantities import Quantity
 
-__all__ = ["AmountError", "resources_for"]
-
 SUM: Final = "sum"
 
 

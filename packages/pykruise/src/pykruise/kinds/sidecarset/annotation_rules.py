@@ -23,8 +23,6 @@ from pykruise.kube.values.patterns import Pattern, PatternError, compile_pattern
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.pods.workload.allowed_workloads import CONFIGURATION
 
-__all__ = ["annotation_errors", "entry_errors"]
-
 FIELD: Final = "spec.patchPodMetadata"
 LARGEST: Final = 256 * 1024
 """Bytes that all annotations of an object may have."""

@@ -19,8 +19,6 @@ from pykruise.kinds.sidecarset.types import SharePolicy, TransferEnv
 from pykruise.kube.documents import Document, annotations_of, labels_of
 from pykruise.pods.view import keys
 
-__all__ = ["INJECTED", "Built", "PodSource", "build", "first_of_each", "label_or_annotation", "pod_source"]
-
 INJECTED: Final = "IS_INJECTED"
 """Variable of every injected container."""
 

@@ -22,8 +22,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Chosen", "choose", "kept_back", "most_unavailable"]
-
 _STRATEGY: Final = "spec.updateStrategy"
 
 NOT_SELECTED: Final = Reason(

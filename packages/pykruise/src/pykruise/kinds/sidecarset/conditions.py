@@ -18,8 +18,6 @@ from pykruise.kube.values.go_text import go_json
 from pykruise.pods.view import keys
 from pykruise.pods.view.sidecars import injected_sets
 
-__all__ = ["condition_patch"]
-
 ALL_UPGRADABLE = "AllSidecarsetUpgradable"
 NOT_ALL = "UpdateImmutableField"
 

@@ -18,8 +18,6 @@ from pykruise.kube.pod_rules.field_errors import invalid
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.kube.values.selectors import overlap as selectors_overlap
 
-__all__ = ["conflict_errors"]
-
 
 def conflict_errors(
     given: Mapping[str, Any],

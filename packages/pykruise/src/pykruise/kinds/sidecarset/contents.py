@@ -15,18 +15,6 @@ from pykruise.kinds.sidecarset.types import PatchPodMetadata, SidecarFields
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.typed_documents import without_nulls
 
-__all__ = [
-    "AFTER",
-    "BEFORE",
-    "HOT",
-    "RESTORED_FIELDS",
-    "Contents",
-    "Sidecar",
-    "contents_of",
-    "hot_pair",
-    "sidecars_in_pod",
-]
-
 BEFORE: Final = "BeforeAppContainer"
 AFTER: Final = "AfterAppContainer"
 HOT: Final = "HotUpgrade"

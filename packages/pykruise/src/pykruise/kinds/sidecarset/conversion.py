@@ -12,8 +12,6 @@ from pykruise.kube.admission import NAMESPACE_NAME_LABEL
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, annotate, section
 
-__all__ = ["CONVERSION", "CUSTOM_VERSION", "WRITTEN_NAMESPACE"]
-
 CUSTOM_VERSION: Final = "apps.kruise.io/sidecarset-custom-version"
 """Label of a v1alpha1 SidecarSet: the field `customVersion`."""
 WRITTEN_NAMESPACE: Final = "pykruise.io/written-namespace"

@@ -16,8 +16,6 @@ from pykruise.kube.documents import Document, annotations_of, without_nulls
 from pykruise.pods.template.defaults import with_container_defaults, with_volume_defaults
 from pykruise.pods.view import keys
 
-__all__ = ["spec_with_defaults", "with_defaults"]
-
 ROLLING_UPDATE: Final = "RollingUpdate"
 DISABLED: Final = "disabled"
 HISTORY: Final = 10

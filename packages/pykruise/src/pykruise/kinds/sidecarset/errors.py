@@ -3,8 +3,6 @@
 InjectionError   the pod is refused, never half-injected; `sidecarset` names who is to blame (empty: the pod)
 """
 
-__all__ = ["InjectionError"]
-
 
 class InjectionError(Exception):
     """Why a pod cannot be injected."""

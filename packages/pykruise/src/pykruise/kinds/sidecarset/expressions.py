@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 
 from pykruise.kube.values.quantities import Family, Quantity
 
-__all__ = ["ExpressionError", "check", "evaluate"]
-
 LONGEST: Final = 1000
 """Characters of an expression."""
 

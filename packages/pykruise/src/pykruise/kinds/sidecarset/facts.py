@@ -12,8 +12,6 @@ import msgspec
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["WHITELIST_KEY", "Facts", "SidecarReader"]
-
 WHITELIST_KEY: Final = "SidecarSet_PatchPodMetadata_WhiteList"
 """In the ConfigMap kruise-configuration."""
 

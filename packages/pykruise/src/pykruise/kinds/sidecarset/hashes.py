@@ -17,8 +17,6 @@ from pykruise.kube.values.go_text import go_json
 from pykruise.kube.values.hashing import safe_encode
 from pykruise.kube.values.quantities import format_quantity
 
-__all__ = ["Hashes", "hashed_text", "hashes_of", "is_native", "typed_sidecar"]
-
 
 class Hashes(msgspec.Struct, frozen=True):
     """What a SidecarSet's sidecars are, with and without their images."""

@@ -28,8 +28,6 @@ from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_
 from pykruise.runtime.actions import Create, Patch
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
-__all__ = ["StoredRevision", "ensure_revision", "truncate_history"]
-
 DEFAULT_LIMIT: Final = 10
 
 

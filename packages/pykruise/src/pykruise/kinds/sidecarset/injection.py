@@ -35,9 +35,6 @@ from pykruise.pods.view.pod_view import is_active
 from pykruise.pods.view.sidecars import injected_sets
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["Surroundings", "inject"]
-
-
 MOST_TAKEN: Final = 50_000
 """What all sidecars together take from the containers of one pod: with 30 bytes each it is as large as an object of
 a cluster can be (1.5 MB)."""

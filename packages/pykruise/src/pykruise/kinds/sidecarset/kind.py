@@ -36,8 +36,6 @@ from pykruise.runtime.control import Control
 from pykruise.runtime.read import Around
 from pykruise.runtime.wakes import Wake, itself
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("MATCHED", "integer", ".status.matchedPods"),
     Column("UPDATED", "integer", ".status.updatedPods"),

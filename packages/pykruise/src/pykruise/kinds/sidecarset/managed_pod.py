@@ -27,17 +27,6 @@ from pykruise.pods.view.containers import ContainerStatusFacts
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.view.sidecars import injected_sets
 
-__all__ = [
-    "HotUpgradePair",
-    "ManagedPod",
-    "ManagedPodCache",
-    "hot_upgrade_pairs",
-    "is_consistent",
-    "is_managed",
-    "managed_pod",
-    "status_of",
-]
-
 RUNNING: Final = "Running"
 DIGEST: Final = "@"
 

@@ -17,8 +17,6 @@ from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.values.int_or_percent import IntOrPercent, is_percent
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["candidates", "chosen_contents", "matching_sets"]
-
 PARTIAL = "Partial"
 
 

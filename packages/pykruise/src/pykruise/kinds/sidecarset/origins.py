@@ -14,8 +14,6 @@ from pykruise.kube.documents import Document, get_path
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.plans.pod_steps import Origin
 
-__all__ = ["origin_of"]
-
 _INDEXED: Final = re.compile(r"spec\.(containers|initContainers|volumes)\[(\d+)\]")
 
 

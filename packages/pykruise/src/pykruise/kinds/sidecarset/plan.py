@@ -29,8 +29,6 @@ from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_sidecarset"]
-
 NOT_UPDATE: Final = Reason(
     Code.NOT_UPDATE, "updateStrategy.type is NotUpdate: pods keep what they were injected with"
 )

@@ -13,8 +13,6 @@ import orjson
 from pykruise.kinds.sidecarset.types import PatchPodMetadata
 from pykruise.kube.values.go_text import go_json
 
-__all__ = ["MERGE", "OVERWRITE", "POLICIES", "RETAIN", "PatchError", "with_patches"]
-
 RETAIN: Final = "Retain"
 OVERWRITE: Final = "Overwrite"
 MERGE: Final = "MergePatchJson"

@@ -35,8 +35,6 @@ from pykruise.plans.pod_steps import (
 )
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["COMPONENT", "STEPS", "SidecarInjection", "refusal_report"]
-
 COMPONENT: Final = "sidecarset-controller"
 """The component that writes events of the controller and of admission."""
 

@@ -26,8 +26,6 @@ from pykruise.plans.views import NamespaceView, project_namespace
 from pykruise.pods.workload.revisions import RevisionView, project_revision
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
-__all__ = ["RIGHTS", "CachedSidecars", "LiveSidecars"]
-
 RIGHTS: tuple[Right, ...] = (
     on(SIDECAR_SETS, *READ, why="SidecarSet: to put sidecars into pods"),
     on(NAMESPACES, *READ, why="SidecarSet: to know the labels of namespaces"),

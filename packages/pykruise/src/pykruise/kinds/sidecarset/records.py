@@ -16,20 +16,6 @@ from pykruise.kube.cache.remembering import remember
 from pykruise.kube.values.go_text import html_escaped
 from pykruise.pods.view import keys
 
-__all__ = [
-    "Record",
-    "RecordError",
-    "State",
-    "joined_sets",
-    "read_records",
-    "read_state",
-    "read_working",
-    "records_text",
-    "state_text",
-    "working_text",
-]
-
-
 REMEMBERED: Final = 8192
 """Texts that are read only once: pods of one workload say the same, and every plan asks again."""
 

@@ -14,8 +14,6 @@ from pykruise.kinds.sidecarset.snapshot import Refusal, Refusals, Snapshot
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.read import Read
 
-__all__ = ["FIRST_RETRY_S", "LAST_RETRY_S", "learn"]
-
 FIRST_RETRY_S: Final = 1.0
 LAST_RETRY_S: Final = 30.0
 

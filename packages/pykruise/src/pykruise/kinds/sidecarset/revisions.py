@@ -19,8 +19,6 @@ from pykruise.kube.values.go_text import go_json
 from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import Candidate, RevisionView, meaning, sorted_revisions
 
-__all__ = ["SET_LABEL", "candidate_of", "find_revision", "recorded_hashes", "to_remove"]
-
 SET_LABEL: Final = "kruise.io/sidecarset-name"
 """On a ControllerRevision: name of its SidecarSet."""
 

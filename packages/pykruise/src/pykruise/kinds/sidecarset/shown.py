@@ -9,8 +9,6 @@ from pykruise.plans.progress import Count, Counts, Rollout
 from pykruise.plans.shown import Cell, Field, Metrics, Shown, Verbs
 from pykruise.plans.shown_lines import pods_line
 
-__all__ = ["SHOWN"]
-
 _STRATEGY: Final = "spec.updateStrategy"
 
 SHOWN: Final = Shown(

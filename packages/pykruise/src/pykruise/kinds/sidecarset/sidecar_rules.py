@@ -28,8 +28,6 @@ from pykruise.kube.values.go_text import excerpt
 from pykruise.kube.values.patterns import PatternError, compile_pattern
 from pykruise.pods.template.validation import pod_spec_errors
 
-__all__ = ["settings_errors", "sidecar_errors"]
-
 _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
 

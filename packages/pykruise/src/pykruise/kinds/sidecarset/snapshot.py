@@ -26,18 +26,6 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.views import Views
 
-__all__ = [
-    "SIDECAR_SET_VIEWS",
-    "Readable",
-    "ReadableSidecarSetView",
-    "Refusal",
-    "Refusals",
-    "Settings",
-    "Snapshot",
-    "is_readable",
-    "snapshot",
-]
-
 SIDECAR_SET_VIEWS: Final = Views[SidecarSetView](resource=SIDECAR_SETS, projector=lambda: project_sidecarset)
 
 

@@ -10,8 +10,6 @@ from pykruise.kinds.sidecarset.snapshot import Snapshot
 from pykruise.kinds.sidecarset.types import SidecarSetStatus
 from pykruise.kube.documents import Document
 
-__all__ = ["status_of"]
-
 
 def status_of(snapshot: Snapshot, revision: StoredRevision) -> Document:
     """The status; how often a name was taken is part of it even when it never was."""

@@ -25,25 +25,6 @@ from pykruise.kube.schemas.types import (
 )
 from pykruise.pods.api import PriorityStrategy, ScatterTerm
 
-__all__ = [
-    "SIDECAR_SETS",
-    "CommonSpec",
-    "InjectionStrategy",
-    "PatchPodMetadata",
-    "ResourceExpressions",
-    "ResourcesPolicy",
-    "RevisionChoice",
-    "SharePolicy",
-    "SidecarFields",
-    "SidecarSet",
-    "SidecarSetSpec",
-    "SidecarSetStatus",
-    "TransferEnv",
-    "TransferEnvSource",
-    "UpdateStrategy",
-    "UpgradeStrategy",
-]
-
 SIDECAR_SETS: Final = Resource("apps.kruise.io", "v1beta1", "sidecarsets", "SidecarSet", namespaced=False)
 
 

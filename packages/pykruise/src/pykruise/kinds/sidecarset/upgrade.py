@@ -31,8 +31,6 @@ from pykruise.kube.documents import Document
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["can_be_reset", "reset_patch", "upgrade_patch"]
-
 SETTLED: Final = "0"
 """Version of a container that is idle, and of the idle one's alternative."""
 

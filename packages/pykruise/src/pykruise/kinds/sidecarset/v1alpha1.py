@@ -6,8 +6,6 @@ types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are 
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS, CommonSpec, SidecarSetStatus
 from pykruise.kube.schemas.types import ApiObject
 
-__all__ = ["SidecarSetV1Alpha1"]
-
 
 class SidecarSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
     """What is wanted."""

@@ -34,8 +34,6 @@ from pykruise.pods.workload.validation import (
     scatter_errors,
 )
 
-__all__ = ["errors_of", "stored_errors"]
-
 STRATEGY: Final = "spec.updateStrategy"
 WEIGHTS: Final = ("spec", "updateStrategy", "priorityStrategy", "weightPriority")
 REVISION: Final = "spec.injectionStrategy.revision"

@@ -26,8 +26,6 @@ from pykruise.pods.view.names import revision_name
 from pykruise.pods.workload.revisions import Candidate, revision_hash
 from pykruise.pods.workload.views import WorkloadView, spec_reader, workload_fields
 
-__all__ = ["PARTS", "SidecarSetView", "canary_base", "project_sidecarset", "read_spec"]
-
 CANARY: Final = "apps.kruise.io/sidecarset-canary"
 CANARY_BASE: Final = "apps.kruise.io/sidecarset-base"
 NOT_UPDATE: Final = "NotUpdate"

@@ -13,8 +13,6 @@ import msgspec
 from pykruise.pods.view.containers import ContainerFacts
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["Groups", "groups_of", "is_completed", "is_interesting", "mains", "succeeded"]
-
 _ALWAYS: Final = "Always"
 _ON_FAILURE: Final = "OnFailure"
 

@@ -20,8 +20,6 @@ from pykruise.runtime.read import Read
 from pykruise.runtime.views import Views
 from pykruise.runtime.wakes import itself
 
-__all__ = ["KIND", "REQUEST_VIEWS", "snapshot"]
-
 REQUEST_VIEWS: Final = Views[MetadataView](
     resource=REQUESTS, projector=lambda: project_metadata, is_apart=True
 )

@@ -21,8 +21,6 @@ from pykruise.plans.review import ClassLookup, RevisionLookup, managed_selector_
 from pykruise.pods.template.typed_parts import TEMPLATES
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["mutating", "validating"]
-
 _REVIEWS: Final = SpecReviews[StatefulSetSpec](
     resource=ADVANCED_STATEFUL_SETS,
     versions=(ADVANCED_STATEFUL_SETS.version,),

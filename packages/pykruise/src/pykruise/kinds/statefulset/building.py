@@ -21,8 +21,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["POD_INDEX_LABEL", "POD_NAME_LABEL", "RevisionChoice", "identity_labels", "pod_document"]
-
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
 

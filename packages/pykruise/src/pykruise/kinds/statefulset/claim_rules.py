@@ -16,8 +16,6 @@ from pykruise.kube.pod_rules.field_errors import forbidden, invalid
 from pykruise.plans.review import ClassLookup
 from pykruise.pods.workload.claims import storage_of, template_name
 
-__all__ = ["claim_errors"]
-
 FIELD = "spec.volumeClaimTemplates"
 _IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 

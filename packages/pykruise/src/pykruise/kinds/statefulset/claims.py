@@ -29,16 +29,6 @@ from pykruise.runtime.actions import Create, patch_object
 from pykruise.runtime.plan import Note, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "USES_CLAIM",
-    "claims_to_create",
-    "lacks_claim",
-    "lacks_volume",
-    "owner_steps",
-    "stale_claim",
-    "with_claims",
-]
-
 USES_CLAIM: Final = "see what still uses the claim, if that lasts"
 
 _POD: Final = "Pod"

@@ -6,8 +6,6 @@ from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, drop, section
 
-__all__ = ["CONVERSION"]
-
 _NEWER_SPEC: Final = (
     "lifecycle",
     "ordinals",

@@ -16,8 +16,6 @@ from pykruise.pods.settings import OnGate
 from pykruise.pods.template import defaults as template_defaults
 from pykruise.pods.template.defaults import WorkloadDefaulting
 
-__all__ = ["DefaultingSettings", "with_defaults"]
-
 
 class DefaultingSettings(WorkloadDefaulting, frozen=True, kw_only=True):
     """Feature gates that change defaulting."""

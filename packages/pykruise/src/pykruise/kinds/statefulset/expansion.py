@@ -20,8 +20,6 @@ from pykruise.pods.workload.claims import ClaimView, claim_name, storage_of, tem
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Note, Step
 
-__all__ = ["RESIZE_PATIENCE_S", "ClaimTemplate", "Growth"]
-
 RESIZE_PATIENCE_S: Final = 300.0
 """How long a file system may take to grow under its running pod before the pod is recreated for it."""
 

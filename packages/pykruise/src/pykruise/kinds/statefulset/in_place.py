@@ -14,8 +14,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["Differences", "target_of"]
-
 
 class Differences(ByRevision):
     """What separates pods from the update revision."""

@@ -13,8 +13,6 @@ from pykruise.plans.insight import Counts, WorkloadInsight, strategy_by_policy
 from pykruise.pods.workload.ordinals import split_name
 from pykruise.runtime.plan import Plan
 
-__all__ = ["INSIGHT"]
-
 
 def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Counts:
     """How far it is."""

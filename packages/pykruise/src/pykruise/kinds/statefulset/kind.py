@@ -45,8 +45,6 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE, Views
 from pykruise.runtime.wakes import Later, Wake, adoptable, by_owner, itself
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("DESIRED", "integer", ".spec.replicas"),
     Column("CURRENT", "integer", ".status.replicas"),

@@ -13,8 +13,6 @@ from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.pods.workload.spec import LARGEST_SET, too_large
 
-__all__ = ["Limits", "limits_of"]
-
 BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 

@@ -12,8 +12,6 @@ from pykruise.kinds.statefulset.working_set import Slot, WorkingSet
 from pykruise.pods.lifecycle.ordering import by_priority
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["candidates"]
-
 
 def candidates(ws: WorkingSet) -> Sequence[Slot]:
     """The slots that are to be of the update revision. Missing pods hold their place in the order."""

@@ -53,8 +53,6 @@ from pykruise.pods.workload.waiting import WAITING, with_condition, without
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan
 
-__all__ = ["plan_statefulset", "status_after"]
-
 _NOT_ITS_OWN: Final = "its labels or its name are no longer those of a pod of the set"
 
 

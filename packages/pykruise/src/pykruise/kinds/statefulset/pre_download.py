@@ -14,8 +14,6 @@ from pykruise.pods.images.pull_jobs import annotated_settings, annotated_thresho
 from pykruise.pods.in_place import NotInPlace
 from pykruise.runtime.plan import Stage
 
-__all__ = ["plan_pre_download"]
-
 
 def plan_pre_download(ws: WorkingSet, differences: Differences) -> tuple[Stage, ...]:
     """The writes that pull images ahead; none while the gates are off or ImagePullJobs are not served."""

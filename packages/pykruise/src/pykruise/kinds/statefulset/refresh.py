@@ -25,8 +25,6 @@ from pykruise.pods.lifecycle.states import LifecycleState, next_state, state_met
 from pykruise.pods.view.pod_view import SERVING_STATES, PodView
 from pykruise.runtime.plan import Step
 
-__all__ = ["plan_refresh"]
-
 _NORMAL: Final = LifecycleState.NORMAL.value
 
 

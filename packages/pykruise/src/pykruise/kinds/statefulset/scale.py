@@ -39,8 +39,6 @@ from pykruise.runtime.actions import Create
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["Scale", "plan_scale"]
-
 TERMINATES: Final = Reason(Code.DEPARTING, "terminates; its successor comes after it")
 
 _TAKEN_OUT = (

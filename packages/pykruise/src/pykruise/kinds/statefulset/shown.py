@@ -9,8 +9,6 @@ from pykruise.plans.progress import Count, Counts, Rollout
 from pykruise.plans.shown import TEMPLATE, Cell, Field, Metrics, Shown, Verbs
 from pykruise.plans.shown_lines import revisions_line
 
-__all__ = ["SHOWN"]
-
 _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 SHOWN: Final = Shown(

@@ -44,22 +44,6 @@ from pykruise.pods.workload.views import (
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = [
-    "STATEFUL_SET_VIEWS",
-    "STORAGE_CLASS_VIEWS",
-    "Readable",
-    "ReadableStatefulSetView",
-    "Settings",
-    "Snapshot",
-    "StatefulSetView",
-    "StorageClassView",
-    "claim_names_of",
-    "project_storage_class",
-    "read_spec",
-    "snapshot",
-    "start_of",
-]
-
 
 class Settings(GateSettings, frozen=True, kw_only=True):
     """Feature gates that change decisions about StatefulSets; defaults are the original's."""

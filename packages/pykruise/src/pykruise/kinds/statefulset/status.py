@@ -21,8 +21,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import WAITING, with_condition, with_waiting, without
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["FAILED_CREATE", "FAILED_UPDATE", "counters", "observed", "status_of"]
-
 FAILED_CREATE: Final = "FailedCreatePod"
 FAILED_UPDATE: Final = "FailedUpdatePod"
 

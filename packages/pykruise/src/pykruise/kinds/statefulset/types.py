@@ -31,26 +31,6 @@ from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.workload.claims import template_name
 from pykruise.pods.workload.spec import SpecWithPolicy
 
-__all__ = [
-    "ADVANCED_STATEFUL_SETS",
-    "ClaimRetentionPolicy",
-    "ClaimStatus",
-    "ClaimUpdateStrategy",
-    "ClaimUpdateType",
-    "CommonSpec",
-    "CommonStatus",
-    "ManagementPolicy",
-    "Ordinals",
-    "Retention",
-    "RollingUpdate",
-    "ScaleStrategy",
-    "StatefulSet",
-    "StatefulSetSpec",
-    "StatefulSetStatus",
-    "UnorderedUpdate",
-    "UpdateStrategy",
-]
-
 ADVANCED_STATEFUL_SETS: Final = Resource("apps.kruise.io", "v1beta1", "statefulsets", "StatefulSet")
 
 

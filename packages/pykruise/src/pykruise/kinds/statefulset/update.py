@@ -38,8 +38,6 @@ from pykruise.pods.workload.selector_guard import LOOK_AGAIN_S
 from pykruise.runtime.plan import Chain, Note, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["plan_update", "updating_names"]
-
 BY_PARTITION: Final = Reason(Code.PARTITION, "the partition keeps it at its revision")
 SPECIFIED: Final = Reason(
     Code.SPECIFIED,

@@ -6,8 +6,6 @@ types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are 
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS, CommonSpec, CommonStatus
 from pykruise.kube.schemas.types import ApiObject
 
-__all__ = ["StatefulSetV1Alpha1"]
-
 
 class StatefulSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
     """What is wanted."""

@@ -40,8 +40,6 @@ from pykruise.pods.workload.validation import (
     selector_errors,
 )
 
-__all__ = ["errors_of", "last_pod_names", "stored_errors"]
-
 MUTABLE: Final = (
     "replicas",
     "ordinals",

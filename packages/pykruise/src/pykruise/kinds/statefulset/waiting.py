@@ -17,8 +17,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["is_converged", "waiting_of"]
-
 _HOOKS: Final = frozenset({Code.PRE_NORMAL_HOOK, Code.IN_PLACE_UPDATE_HOOK, Code.PRE_DELETE_HOOK})
 
 

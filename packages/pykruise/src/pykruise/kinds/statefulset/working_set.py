@@ -30,8 +30,6 @@ from pykruise.pods.workload.ordinals import (
 )
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["Slot", "WorkingSet"]
-
 
 class Slot(msgspec.Struct, frozen=True):
     """One pod that the set wants."""

@@ -16,8 +16,6 @@ from pykruise.kube.admission import Reviewer
 from pykruise.pods.template.defaults import DefaultingSettings
 from pykruise.pods.workload.admission import SpecReviews
 
-__all__ = ["mutating", "validate_united"]
-
 _REVIEWS: Final = SpecReviews[UnitedDeploymentSpec](
     resource=UNITED_DEPLOYMENTS,
     versions=(UNITED_DEPLOYMENTS.version,),

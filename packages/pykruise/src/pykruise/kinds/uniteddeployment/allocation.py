@@ -20,8 +20,6 @@ import msgspec
 
 from pykruise.kube.values.go_text import excerpt
 
-__all__ = ["UNBOUNDED", "AllocationError", "Mode", "Share", "allocate", "has_bounds", "scaled"]
-
 _PERCENT: Final = re.compile(r"[0-9]{1,3}%", re.ASCII)
 
 UNBOUNDED: Final = 1_000_000

@@ -34,17 +34,6 @@ from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.pods.template.subset_placement import REQUIRED, with_patch, with_required
 from pykruise.pods.workload.derived_names import HASH
 
-__all__ = [
-    "Wanted",
-    "change_of",
-    "document_of",
-    "is_on_delete",
-    "pod_template_of",
-    "replicas_change_of",
-    "subset_revisions",
-    "workload_name",
-]
-
 _SUFFIX: Final = 5
 _LONGEST_PREFIX: Final = 253 - _SUFFIX
 

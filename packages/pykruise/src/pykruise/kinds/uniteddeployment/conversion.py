@@ -19,8 +19,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, annotate, section
 from pykruise.pods.workload import cloneset_versions, flat_strategy
 
-__all__ = ["CONVERSION", "DIALECT", "speaks_newer_dialect", "template_to_hub", "template_to_spoke"]
-
 DIALECT: Final = "pykruise.io/clone-set-template"
 """Annotation of a UnitedDeployment whose v1alpha1 form has v1beta1's spec in its CloneSet template."""
 

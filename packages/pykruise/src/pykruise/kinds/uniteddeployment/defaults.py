@@ -14,8 +14,6 @@ from pykruise.kube.documents import Document, same, without_nulls
 from pykruise.pods.template import defaults as template_defaults
 from pykruise.pods.template.defaults import DefaultingSettings
 
-__all__ = ["with_defaults"]
-
 
 def with_defaults(
     doc: Mapping[str, Any],

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pykruise.plans.insight import Insight
 
-__all__ = ["INSIGHT"]
-
 
 def headline_of(status: Mapping[str, Any]) -> str:
     """How far it is, and how its pods are divided."""

@@ -34,8 +34,6 @@ from pykruise.pods.workload.flat_strategy import FLAT_FIELDS
 from pykruise.pods.workload.kstatus import standing_of
 from pykruise.runtime.control import Control
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("DESIRED", "integer", ".spec.replicas"),
     Column("CURRENT", "integer", ".status.replicas"),

@@ -21,8 +21,6 @@ from pykruise.pods.workload.views import selector_of
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
-__all__ = ["Ownership", "adoption", "ownership_of", "release"]
-
 _AGAIN_S: Final = 600.0
 
 

@@ -61,8 +61,6 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
-__all__ = ["plan_united", "status_after"]
-
 _AGAIN_S: Final = 600.0
 
 _DEFINED_AGAIN_S: Final = 10.0

@@ -35,8 +35,6 @@ from pykruise.pods.workload.revisions import (
     typed_form,
 )
 
-__all__ = ["as_own", "candidate_of"]
-
 _ZERO_IS_ABSENT: Final = frozenset({"gracePeriodSeconds", "minReadySeconds"})
 _FALSE_IS_ABSENT: Final = frozenset(
     {"disablePVCReuse", "enablePVCReuse", "excludePreparingDelete", "markPodNotReady", "paused"}

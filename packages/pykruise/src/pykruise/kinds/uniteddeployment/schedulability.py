@@ -20,16 +20,6 @@ from pykruise.kube.schemas.types import PlainCondition
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import condition_of
 
-__all__ = [
-    "SCHEDULABLE",
-    "Verdict",
-    "is_passed_over",
-    "is_unschedulable",
-    "judge",
-    "passed_over_again",
-    "with_schedulable",
-]
-
 SCHEDULABLE: Final = "Schedulable"
 """Type of the condition."""
 

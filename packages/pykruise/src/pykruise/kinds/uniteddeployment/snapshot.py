@@ -47,22 +47,6 @@ from pykruise.pods.workload.views import OwnRevisions, Projector, WorkloadView, 
 from pykruise.runtime.read import Read
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = [
-    "PARTS",
-    "REPLICA_SET_VIEWS",
-    "UNITED_VIEWS",
-    "Readable",
-    "ReadableUnitedView",
-    "Settings",
-    "Snapshot",
-    "UnitedView",
-    "given_templates",
-    "is_readable",
-    "mode_of",
-    "read_spec",
-    "snapshot",
-]
-
 _RAW: Final = frozenset({"template", "patch"})
 """Fields that stay documents, nulls and all."""
 

@@ -24,19 +24,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import selector_of
 from pykruise.pods.workload.waiting import condition_of, without
 
-__all__ = [
-    "PROVISIONED",
-    "SUBSETS_UPDATED",
-    "UPDATED",
-    "Seen",
-    "entries_of",
-    "selector_text",
-    "status_of",
-    "updating_since",
-    "with_condition",
-    "with_updated",
-]
-
 PROVISIONED: Final = "SubsetProvisioned"
 SUBSETS_UPDATED: Final = "SubsetUpdated"
 UPDATED: Final = "UnitedDeploymentUpdated"

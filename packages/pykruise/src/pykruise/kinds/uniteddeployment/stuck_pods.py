@@ -17,8 +17,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Step
 
-__all__ = ["stuck_pods"]
-
 
 def stuck_pods(snapshot: Snapshot, workloads: Mapping[str, SubsetWorkload], target: str) -> list[Chain]:
     """One deletion for each. Only of workloads that are at the target already: else the pod comes back as it was."""

@@ -25,24 +25,6 @@ from pykruise.kube.schemas.types import (
     Typed,
 )
 
-__all__ = [
-    "UNITED_DEPLOYMENTS",
-    "AdaptiveStrategy",
-    "CommonStatus",
-    "ManualUpdate",
-    "ScheduleStrategy",
-    "Subset",
-    "SubsetStatus",
-    "Topology",
-    "UnitedDeployment",
-    "UnitedDeploymentCondition",
-    "UnitedDeploymentSpec",
-    "UnitedDeploymentStatus",
-    "UpdateStrategy",
-    "WorkloadTemplate",
-    "WorkloadTemplates",
-]
-
 UNITED_DEPLOYMENTS: Final = Resource("apps.kruise.io", "v1beta1", "uniteddeployments", "UnitedDeployment")
 
 

@@ -6,8 +6,6 @@ types.py ──▶ these ──▶ crd.py (the schema of v1alpha1). Objects are 
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS, CommonStatus, UnitedDeploymentSpec
 from pykruise.kube.schemas.types import ApiObject, Int32, Typed
 
-__all__ = ["UnitedDeploymentV1Alpha1"]
-
 
 class UpdateStatus(Typed, frozen=True, kw_only=True):
     """How far the update is."""

@@ -46,8 +46,6 @@ from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.pods.template.validation import template_errors, unknown_field_warnings
 from pykruise.pods.workload.validation import metadata_errors, selector_errors
 
-__all__ = ["errors_of", "stored_errors", "warnings_of"]
-
 SUBSETS: Final = "spec.topology.subsets"
 
 MOST_TRIED: Final = 16

@@ -29,8 +29,6 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, is_controller, itself
 
-__all__ = ["wakes"]
-
 
 def wakes(_: Settings) -> Sequence[Wake]:
     """All of them."""

@@ -19,23 +19,6 @@ from pykruise.plans.targets import CLONE_SETS, STATEFUL_SETS_OF_KRUISE
 from pykruise.pods.view.pod_view import ControllerView
 from pykruise.runtime.views import BY_CONTROLLER, ORPHANS, Views
 
-__all__ = [
-    "ADVANCED_STATEFUL_SET",
-    "CLONE_SET",
-    "DEPLOYMENT",
-    "PATCH_ANNOTATION",
-    "RESERVED_LABEL",
-    "REVISION_LABEL",
-    "STATEFUL_SET",
-    "SUBSET_LABEL",
-    "TEMPLATES",
-    "TEMPLATE_OF",
-    "WORKLOAD_VIEWS",
-    "SubsetWorkload",
-    "project_workload",
-    "type_of",
-]
-
 SUBSET_LABEL: Final = "apps.kruise.io/subset-name"
 """On a workload and its pods: name of the subset."""
 

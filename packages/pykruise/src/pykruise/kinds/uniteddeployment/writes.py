@@ -22,8 +22,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import Create, delete_object, patch_object
 from pykruise.runtime.plan import Chain, Note, Stage, Step
 
-__all__ = ["creation", "deletion", "mark", "stage_of", "update", "with_note"]
-
 _FIRST: Final = (
     Purpose.REPORT_STATUS,
     Purpose.STORE_REVISION,

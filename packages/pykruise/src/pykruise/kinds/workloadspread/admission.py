@@ -22,8 +22,6 @@ from pykruise.pods.workload.admission import SpecReviews, name_of
 from pykruise.pods.workload.allowed_workloads import WhiteList, WhiteListError
 from pykruise.pods.workload.validation import metadata_errors
 
-__all__ = ["validating"]
-
 
 def validating(reader: SpreadReader | None) -> Reviewer:
     """The review. Without a reader nothing is known beside the object itself."""

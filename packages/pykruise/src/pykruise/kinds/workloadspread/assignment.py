@@ -33,8 +33,6 @@ from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.pod_view import is_active
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 
-__all__ = ["Assignment", "AssignmentError", "Spreading"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -7,8 +7,6 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import Conversion, drop, each, rename, section
 
-__all__ = ["CONVERSION"]
-
 _NAMES: Final = (
     ("requiredNodeSelectorTerm", "requiredNodeSelector"),
     ("preferredNodeSelectorTerms", "preferredNodeSelector"),

@@ -15,8 +15,6 @@ from pykruise.kinds.workloadspread.snapshot import Snapshot
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["has_costs", "wanted_costs"]
-
 STEP: Final = 100
 _WITH_COSTS: Final = frozenset({"CloneSet", "Deployment", "ReplicaSet"})
 

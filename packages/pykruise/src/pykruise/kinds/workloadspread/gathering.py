@@ -33,8 +33,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 from pykruise.runtime.read import Read
 
-__all__ = ["GatherError", "Settings", "snapshot"]
-
 POLL_S: Final = 10.0
 """How often a workload of the white list is looked at."""
 

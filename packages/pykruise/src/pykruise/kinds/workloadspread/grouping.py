@@ -28,8 +28,6 @@ from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["IGNORES_METADATA", "NOWHERE", "Adoption", "Grouped", "grouped"]
-
 NOWHERE: Final = ""
 """The bucket of pods that are of no subset."""
 

@@ -17,8 +17,6 @@ from pykruise.pods.template.subset_placement import REQUIRED, with_patch, with_r
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["Matched", "inject", "read_matched", "subset_noted", "tried"]
-
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 

@@ -40,8 +40,6 @@ from pykruise.runtime.read import Around
 from pykruise.runtime.views import BY_NAMESPACE
 from pykruise.runtime.wakes import Wake, itself, with_each_owner
 
-__all__ = ["KIND"]
-
 _COLUMNS = (
     Column("WorkloadName", "string", ".spec.targetRef.name"),
     Column("WorkloadKind", "string", ".spec.targetRef.kind"),

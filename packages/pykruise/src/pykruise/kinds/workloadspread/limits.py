@@ -11,8 +11,6 @@ from typing import Final
 from pykruise.kinds.workloadspread.types import Subset
 from pykruise.kube.values.int_or_percent import Rounding, resolve
 
-__all__ = ["ANY_NUMBER", "LimitError", "depends_on_replicas", "limit_of", "room_in"]
-
 ANY_NUMBER: Final = -1
 
 

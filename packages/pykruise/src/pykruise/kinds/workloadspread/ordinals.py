@@ -19,8 +19,6 @@ from pykruise.kinds.workloadspread.types import Subset, SubsetStatus
 from pykruise.kube.documents import get_path
 from pykruise.kube.values.ranges import Ranges, merged
 
-__all__ = ["Numbering", "numbering_of", "ordinal_of", "ordinals_beyond", "rank_of", "subset_by_ordinal"]
-
 _ORDINAL: Final = re.compile(r"-([0-9]{1,18})$", re.ASCII)
 _RANGE: Final = re.compile(r"\s*([0-9]{1,10})\s*(?:-\s*([0-9]{1,10})\s*)?", re.ASCII)
 

@@ -13,8 +13,6 @@ from pykruise.kube.patches import PatchError, apply_strategic_merge, definition_
 from pykruise.kube.resources import PODS
 from pykruise.plans.pod_steps import Origin
 
-__all__ = ["patched_pods"]
-
 
 def patched_pods(
     workload: Document, pod: Document, spreads: Sequence[Document]

@@ -23,8 +23,6 @@ from pykruise.pods.template.subset_placement import PlacementError
 from pykruise.pods.template.typed_parts import TEMPLATES, filled_parts, part_of, why_unreadable
 from pykruise.pods.template.validation import pod_spec_errors
 
-__all__ = ["patch_errors", "template_of"]
-
 
 def template_of(target: Mapping[str, Any]) -> Document:
     """The pod template of a workload. Volumes of its claim templates are there as pods have them; one of the same

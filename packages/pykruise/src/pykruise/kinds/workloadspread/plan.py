@@ -25,8 +25,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 
-__all__ = ["plan_spread"]
-
 LOOK_AGAIN_S: Final = 2.0
 """While the latest version is not known yet."""
 

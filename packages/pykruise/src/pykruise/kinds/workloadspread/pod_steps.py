@@ -32,8 +32,6 @@ from pykruise.plans.pod_steps import (
 )
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 
-__all__ = ["STEPS", "SpreadInjection", "SpreadRelease"]
-
 _HAS_CONTROLLER: Final = (
     "has(object.metadata.ownerReferences) && "
     "object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller == true)"

@@ -42,17 +42,6 @@ from pykruise.pods.workload.allowed_workloads import (
 )
 from pykruise.runtime.object_reader import CachedObjects, LiveObjects
 
-__all__ = [
-    "RIGHTS",
-    "WHITE_LIST_KEY",
-    "CachedSpreads",
-    "LiveSpreads",
-    "SpreadReader",
-    "TargetReader",
-    "places_patch",
-    "replicas_for",
-]
-
 WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
 RIGHTS: tuple[Right, ...] = (

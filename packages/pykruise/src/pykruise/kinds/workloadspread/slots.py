@@ -24,19 +24,6 @@ from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.waiting import condition_of
 
-__all__ = [
-    "CREATION_S",
-    "SCHEDULABLE",
-    "Allocated",
-    "allocate_slot",
-    "fresh_entries",
-    "is_schedulable",
-    "needs_limit",
-    "pending_creations",
-    "release_slot",
-    "unconfirmed_deletions",
-]
-
 SCHEDULABLE: Final = "Schedulable"
 
 CREATION_S: Final = 30.0

@@ -18,8 +18,6 @@ from pykruise.plans.views import NodeView
 from pykruise.pods.view.names import short_hash
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["Snapshot", "latest_version"]
-
 
 class Snapshot(Judged, frozen=True, kw_only=True):
     """The world of one WorkloadSpread at one instant."""

@@ -31,8 +31,6 @@ from pykruise.kube.errors import KubeError
 from pykruise.kube.ids import Key
 from pykruise.pods.view.pod_view import is_active
 
-__all__ = ["SubsetAllocator"]
-
 Lists = dict[str, Sequence[SubsetStatus]]
 """What is to be stored, by version."""
 

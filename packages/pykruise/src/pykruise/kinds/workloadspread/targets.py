@@ -12,13 +12,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.targets import TARGET_RESOURCES
 
-__all__ = [
-    "BUILT_IN",
-    "PathError",
-    "replicas_of",
-    "value_at",
-]
-
 BATCH: Final = "batch"
 
 

@@ -27,21 +27,6 @@ from pykruise.kube.schemas.types import (
     Typed,
 )
 
-__all__ = [
-    "WORKLOAD_SPREADS",
-    "AdaptiveStrategy",
-    "CommonSpec",
-    "CommonSubset",
-    "CommonSubsetStatus",
-    "ScheduleStrategy",
-    "Subset",
-    "SubsetStatus",
-    "TargetFilter",
-    "WorkloadSpread",
-    "WorkloadSpreadSpec",
-    "WorkloadSpreadStatus",
-]
-
 WORKLOAD_SPREADS: Final = Resource("apps.kruise.io", "v1beta1", "workloadspreads", "WorkloadSpread")
 
 

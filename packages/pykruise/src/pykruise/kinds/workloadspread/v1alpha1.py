@@ -18,8 +18,6 @@ from pykruise.kube.schemas.types import (
     Status,
 )
 
-__all__ = ["WorkloadSpreadV1Alpha1"]
-
 
 class SubsetV1Alpha1(CommonSubset, frozen=True, kw_only=True):
     """A group of nodes that takes a part of the pods."""

@@ -29,8 +29,6 @@ from pykruise.pods.template.placement_validation import (
 from pykruise.pods.workload.allowed_workloads import Listed, WhiteList
 from pykruise.pods.workload.validation import label_selector_errors
 
-__all__ = ["Surroundings", "errors_of", "stored_errors"]
-
 TARGET: Final = "spec.targetRef"
 WINDOW_S: Final = 295
 """A pod is to be tried in every subset before the first one opens again, after 300 s."""

@@ -13,8 +13,6 @@ from pykruise.pods.view.keys import REVISION_LABEL, TEMPLATE_HASH_LABEL
 from pykruise.pods.view.names import short_hash
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["DEFAULT_VERSIONED", "UNVERSIONED", "version_of", "version_of_pod", "versioned_kinds"]
-
 UNVERSIONED: Final = "versionIgnored"
 """The version of pods whose kind has no versions of its own."""
 

@@ -21,8 +21,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.views import Projector, WorkloadView, selector_of, spec_reader
 from pykruise.runtime.views import BY_NAMESPACE, Views
 
-__all__ = ["ADAPTIVE", "BY_TARGET", "RAW", "SPREAD_VIEWS", "STATEFUL_SET", "SpreadView", "target_of"]
-
 RAW: Final = frozenset({"patch"})
 """Fields that stay documents, nulls and all: in a patch a null deletes."""
 

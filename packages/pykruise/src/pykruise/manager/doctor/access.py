@@ -11,8 +11,6 @@ from pykruise.manager.doctor.findings import Finding, fault, fine, unknown
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.roles import ACCOUNT, needed
 
-__all__ = ["check_rights"]
-
 REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )

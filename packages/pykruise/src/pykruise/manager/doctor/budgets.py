@@ -11,8 +11,6 @@ from pykruise.manager.doctor.live import Live
 from pykruise.pods.view.pod_view import is_active
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, related_budget
 
-__all__ = ["budget_findings", "check_budgets"]
-
 SHOWN = 3
 
 

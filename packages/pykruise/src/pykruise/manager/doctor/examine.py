@@ -11,8 +11,6 @@ from pykruise.manager.doctor import access, budgets, holds, images, kinds, pods,
 from pykruise.manager.doctor.findings import Finding, unknown
 from pykruise.manager.doctor.live import Live
 
-__all__ = ["CHECKS", "examine"]
-
 Check = Callable[[Live], Awaitable[Sequence[Finding]]]
 
 CHECKS: Sequence[tuple[str, Check]] = (

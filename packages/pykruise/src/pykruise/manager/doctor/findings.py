@@ -4,8 +4,6 @@ from enum import StrEnum
 
 import msgspec
 
-__all__ = ["Finding", "Level", "fault", "fine", "unknown", "warning"]
-
 
 class Level(StrEnum):
     """How bad it is. Only faults make the exit code 1."""

@@ -12,8 +12,6 @@ from pykruise.kube.resources import PODS
 from pykruise.manager.doctor.findings import Finding, fine, unknown, warning
 from pykruise.manager.doctor.live import Live
 
-__all__ = ["HELD_BACK", "check_holds", "holds_of"]
-
 HELD_BACK: Final = "pykruise_api_held_back_seconds"
 """The gauge: seconds until requests go on, by scope."""
 _SELECTOR: Final = "control-plane=controller-manager"

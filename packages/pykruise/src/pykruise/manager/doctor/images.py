@@ -11,8 +11,6 @@ from pykruise.manager.doctor.findings import Finding, fine, warning
 from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.pods.images.node_image_api import NODE_IMAGES
 
-__all__ = ["check_images", "image_findings"]
-
 SHOWN = 3
 
 

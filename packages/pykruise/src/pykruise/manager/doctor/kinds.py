@@ -11,8 +11,6 @@ from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.doctor.trial import trial_cloneset
 from pykruise.manager.install import SERVICE
 
-__all__ = ["check_conversion", "check_crds"]
-
 
 async def check_crds(live: Live) -> Sequence[Finding]:
     """Present, established, and with the versions that are needed."""

@@ -19,8 +19,6 @@ from pykruise.manager.flags import parse
 from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import Settings
 
-__all__ = ["APPLY", "Live"]
-
 APPLY = "pykruise install | kubectl apply --server-side -f -"
 """What puts most things right."""
 

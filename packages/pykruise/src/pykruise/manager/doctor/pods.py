@@ -8,8 +8,6 @@ from pykruise.kube.values.owners import controller_of
 from pykruise.manager.doctor.findings import Finding, fine, warning
 from pykruise.manager.doctor.live import Live
 
-__all__ = ["check_injection"]
-
 READINESS = "KruisePodReady"
 SHOWN = 3
 

@@ -16,8 +16,6 @@ from pykruise.kube.resources import LEASES
 from pykruise.manager.doctor.findings import Finding, fault, fine, warning
 from pykruise.manager.doctor.live import Live
 
-__all__ = ["check_slots", "slot_findings"]
-
 NAME = "kruise-manager"
 GRACE_S = 1.0
 """The API server tells its time in whole seconds."""

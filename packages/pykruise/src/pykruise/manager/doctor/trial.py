@@ -3,8 +3,6 @@
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
 
-__all__ = ["trial_cloneset"]
-
 
 def trial_cloneset(resource: Resource) -> Document:
     """A CloneSet of no pods."""

@@ -38,8 +38,6 @@ from pykruise.manager.doctor.workload import ready_addresses
 from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import WebhookSettings
 
-__all__ = ["check_admission", "check_certificate", "check_configurations", "check_service"]
-
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 WEEK_S = 7 * 24 * 3600.0
 LOG = f"kubectl -n {{namespace}} logs deployment/{MANAGER}"

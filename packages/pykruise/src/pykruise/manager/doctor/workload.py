@@ -14,8 +14,6 @@ from pykruise.manager.doctor.live import APPLY, Live
 from pykruise.manager.install import MANAGER, NAMESPACE_LABELS
 from pykruise.pods.in_place import has_resize
 
-__all__ = ["check_clock", "check_cluster", "check_gates", "check_lease", "check_manager", "check_namespace"]
-
 OLDEST = (1, 24)
 """The oldest minor that is still of use: everything in API group versions that are used here."""
 

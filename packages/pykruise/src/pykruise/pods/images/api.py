@@ -18,16 +18,6 @@ from pykruise.kube.schemas.types import (
     Typed,
 )
 
-__all__ = [
-    "CompletionPolicy",
-    "ImageNodeSelector",
-    "ImagePullJobSpec",
-    "ImagePullJobStatus",
-    "PullPolicy",
-    "PullSpec",
-    "SandboxConfig",
-]
-
 
 class SandboxConfig(Typed, frozen=True, kw_only=True):
     """What the container runtime gets about the pod that pulls."""

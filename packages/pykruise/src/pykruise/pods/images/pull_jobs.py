@@ -26,20 +26,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import ControllerView
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = [
-    "IMAGE_PULL_JOBS",
-    "PullJobView",
-    "PullSettings",
-    "annotated_settings",
-    "annotated_threshold",
-    "changed_images",
-    "is_pull_job",
-    "project_pull_job",
-    "pull_job_name",
-    "pull_jobs",
-    "pull_problem",
-]
-
 IMAGE_PULL_JOBS: Final = Resource("apps.kruise.io", "v1beta1", "imagepulljobs", "ImagePullJob")
 
 DEFAULT_TIMEOUT_S: Final = 300

@@ -19,16 +19,6 @@ from pykruise.kube.values.image_references import parse_image
 from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.pods.images.api import PullSpec
 
-__all__ = [
-    "BACKOFF_LIMIT",
-    "COMPLETION_TYPES",
-    "TIMEOUT_S",
-    "image_errors",
-    "parallelism_of",
-    "pull_errors",
-    "with_pull_defaults",
-]
-
 TIMEOUT_S: Final = 600
 BACKOFF_LIMIT: Final = 3
 COMPLETION_TYPES: Final = ("Always", "Never")

@@ -13,18 +13,6 @@ from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange
 
-__all__ = [
-    "AnnotationError",
-    "WireMetadata",
-    "read_refs",
-    "read_time",
-    "text",
-    "write_changes",
-    "write_refs",
-    "write_resources",
-    "write_time",
-]
-
 
 class AnnotationError(ValueError):
     """An annotation of an update in place that cannot be read; says which and why."""

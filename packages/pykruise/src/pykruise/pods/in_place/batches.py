@@ -20,8 +20,6 @@ from pykruise.pods.in_place.state import BatchRecord, ImageRecord, UpdateState
 from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
 from pykruise.pods.view.containers import ContainerFacts
 
-__all__ = ["Batch", "effective_spec", "next_batch"]
-
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to be made at once. By container, in the order of the pod's spec."""

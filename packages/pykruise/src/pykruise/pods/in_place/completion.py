@@ -33,8 +33,6 @@ from pykruise.pods.in_place.runtime_meta import (
 from pykruise.pods.in_place.state import ImageRecord, UpdateState, state_of
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
-__all__ = ["SECOND_TAG_PATIENCE_S", "Verdict", "containers_verdict", "image_verdict", "pod_verdict"]
-
 SECOND_TAG_PATIENCE_S: Final = 10.0
 """Evidence that is not quite enough becomes so after this time, when the container is ready: another container
 that shows the old image under an old name (it runs a second tag of it, or it crashed and came back before the

@@ -30,8 +30,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.containers import env_sources_of
 from pykruise.pods.workload.revisions import meaning
 
-__all__ = ["NotInPlace", "Template", "difference"]
-
 
 class NotInPlace(msgspec.Struct, frozen=True):
     """The pod has to be recreated, and why."""

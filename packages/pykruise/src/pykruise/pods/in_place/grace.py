@@ -18,8 +18,6 @@ from pykruise.pods.in_place.pod import GRACE_ANNOTATIONS, UpdatablePod, annotati
 from pykruise.pods.in_place.update_spec import UpdateSpec
 from pykruise.pods.view import keys
 
-__all__ = ["grace_of", "grace_text", "grace_until", "parse_grace"]
-
 
 class _Wire(msgspec.Struct, rename="camel"):
     revision: str = ""

@@ -8,8 +8,6 @@ import msgspec
 
 from pykruise.pods.view.containers import ContainerStatusFacts
 
-__all__ = ["ImageName", "image_name", "is_running", "mean_the_same"]
-
 DEFAULT_REGISTRY = "docker.io"
 DEFAULT_TAG = "latest"
 

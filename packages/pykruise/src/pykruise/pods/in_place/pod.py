@@ -14,20 +14,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 from pykruise.pods.view.pod_view import ConditionView
 
-__all__ = [
-    "GRACE_ANNOTATIONS",
-    "RUNTIME_META_ANNOTATION",
-    "STATE_ANNOTATIONS",
-    "GateSettings",
-    "PodPatch",
-    "Settings",
-    "UpdatablePod",
-    "annotation",
-    "running_containers",
-    "running_statuses",
-    "with_ready_gates",
-]
-
 STATE_ANNOTATIONS = (keys.IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_STATE_ANNOTATION)
 GRACE_ANNOTATIONS = (keys.IN_PLACE_GRACE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION)
 """The present spelling, and the one that is still read."""

@@ -15,20 +15,6 @@ from pykruise.pods.in_place.pod import UpdatablePod
 from pykruise.pods.in_place.update_spec import ResourceChange
 from pykruise.pods.view.containers import NO_RESOURCES, ContainerFacts, Resources
 
-__all__ = [
-    "BOUNDS",
-    "RESIZABLE",
-    "effective_resources",
-    "has_resize",
-    "has_resize_by_version",
-    "qos_class",
-    "resize_body",
-    "restarts",
-    "unmet_resources",
-    "why_resize_waits",
-    "with_differences_only",
-]
-
 RESIZABLE: Final = ("cpu", "memory")
 BOUNDS: Final = ("limits", "requests")
 _FIRST_WITH_RESIZE: Final = (1, 32)

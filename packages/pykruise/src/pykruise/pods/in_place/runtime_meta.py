@@ -17,14 +17,6 @@ from pykruise.pods.in_place.annotations import AnnotationError
 from pykruise.pods.in_place.pod import RUNTIME_META_ANNOTATION, UpdatablePod
 from pykruise.pods.view.containers import ContainerFacts, ContainerStatusFacts
 
-__all__ = [
-    "ContainerMeta",
-    "environment_hash",
-    "lacking_environment",
-    "runs_as_specified",
-    "runtime_meta_of",
-]
-
 
 class ContainerMeta(msgspec.Struct, frozen=True, kw_only=True):
     """One container, as its runtime knows it."""

@@ -26,8 +26,6 @@ from pykruise.pods.in_place.pod import STATE_ANNOTATIONS, UpdatablePod, annotati
 from pykruise.pods.in_place.update_spec import RefMetadata, ResourceChange, UpdateSpec
 from pykruise.pods.view import keys
 
-__all__ = ["BatchRecord", "ImageRecord", "UpdateState", "parse_state", "state_of", "state_text"]
-
 
 class ImageRecord(
     msgspec.Struct, frozen=True, kw_only=True, rename={"image_id": "imageID", "container_id": "containerID"}

@@ -37,19 +37,6 @@ from pykruise.pods.lifecycle.states import LifecycleState
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import short_hash
 
-__all__ = [
-    "Broken",
-    "Complete",
-    "Continue",
-    "NextStep",
-    "Waiting",
-    "is_at_rest",
-    "next_step",
-    "ready_conditions",
-    "start",
-    "takes_out_of_service",
-]
-
 START_REASON = "StartInPlaceUpdate"
 
 _LATER_BATCH = '"nextContainer'

@@ -13,8 +13,6 @@ import msgspec
 
 from pykruise.kube.documents import Document, deep_copy
 
-__all__ = ["RefMetadata", "ResourceChange", "UpdateSpec", "merged_metadata", "with_pending"]
-
 ResourceChange = Mapping[str, Mapping[str, str]]
 """`limits` / `requests` → resource → quantity; only what changes."""
 

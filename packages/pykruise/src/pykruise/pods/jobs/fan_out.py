@@ -18,21 +18,6 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.workload.amounts import limit_is_zero
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "HELD",
-    "Counts",
-    "Decision",
-    "Finish",
-    "Hold",
-    "OnFailure",
-    "Policy",
-    "Run",
-    "State",
-    "Target",
-    "fan_out",
-    "waiting_for",
-]
-
 
 class State(StrEnum):
     """How far the job is with one target."""

@@ -14,8 +14,6 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import invalid
 from pykruise.pods.template import defaults as template_defaults
 
-__all__ = ["LONGEST_NAME", "job_name_errors", "with_pod_defaults"]
-
 LONGEST_NAME: Final = 63
 _NAME: Final = re.compile(r"[a-zA-Z0-9-]+", re.ASCII)
 

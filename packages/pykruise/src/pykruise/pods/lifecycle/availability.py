@@ -11,14 +11,6 @@ from pykruise.kube.clock import Instant
 from pykruise.pods.mounts import CREATED_IN_S
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = [
-    "becomes_available_at",
-    "is_available",
-    "is_ready_long_enough",
-    "next_available_at",
-    "next_late_at",
-]
-
 
 def is_available(pod: PodView, *, min_ready_seconds: int, now: Instant) -> bool:
     """Serving (ready, lifecycle state absent or Normal), and ready for `min_ready_seconds` at least.

@@ -18,9 +18,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["blocker_of", "blockers_of", "held_by_finalizers"]
-
-
 LOOKED_AT: Final = 200
 """Pods of one workload whose obstacles are looked for."""
 
@@ -218,6 +215,6 @@ def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reas
     since = f" (since {format_time(pod.ready_since)})" if pod.ready_since is not None else ""
     return Reason(
         Code.NOT_READY,
-        f"its containers are not ready{since}",
+        f"the containers are not ready{since}",
         "if that lasts, read the pod's events and logs, and correct what its readiness probe finds",
     )

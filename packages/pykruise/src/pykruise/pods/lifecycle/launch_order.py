@@ -6,8 +6,6 @@ the keys, highest priority first. Pure, a leaf. Rule: OpenKruise's container lau
 
 from typing import Final
 
-__all__ = ["BARRIER_VARIABLE", "COMPLETED_ANNOTATION", "barrier_key", "barrier_name", "priority_of_key"]
-
 BARRIER_VARIABLE: Final = "KRUISE_CONTAINER_BARRIER"
 """Its ConfigMap key (`p_<number>`) is the container's launch priority."""
 

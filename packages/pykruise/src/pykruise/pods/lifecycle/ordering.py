@@ -19,20 +19,6 @@ from pykruise.kube.values.selectors import Selector, SelectorError, selector_fro
 from pykruise.pods.api import PriorityStrategy, WeightPriorityTerm
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = [
-    "MOST_SCATTERED",
-    "MOST_WEIGHTS",
-    "Term",
-    "by_ordered_keys",
-    "by_priority",
-    "by_weight",
-    "deletion_order",
-    "first",
-    "scatter",
-    "spread_ranks",
-    "update_order",
-]
-
 HOSTNAME: Final = "kubernetes.io/hostname"
 _INT64_MAX: Final = 2**63 - 1
 

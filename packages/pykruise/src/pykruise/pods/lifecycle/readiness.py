@@ -16,8 +16,6 @@ from pykruise.kube.documents import Document
 from pykruise.pods.lifecycle.readiness_messages import Message, with_message, without_message
 from pykruise.pods.view.pod_view import ConditionView, PodView
 
-__all__ = ["PRE_DELETE_HOOK", "PRE_UPDATE_HOOK", "hold_back", "let_go", "missing_conditions"]
-
 USER_AGENT: Final = "Lifecycle"
 PRE_DELETE_HOOK: Final = "preDeleteHook"
 PRE_UPDATE_HOOK: Final = "preUpdateHook"

@@ -18,8 +18,6 @@ from pykruise.pods.lifecycle.ready_condition import Gated, ready_after
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import ConditionView
 
-__all__ = ["Message", "looked_at", "messages_of", "with_message", "without_message"]
-
 
 class Message(msgspec.Struct, frozen=True, order=True, rename="camel"):
     """Who holds a pod back, and why. Sorts by both."""

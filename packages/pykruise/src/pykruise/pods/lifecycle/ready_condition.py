@@ -12,8 +12,6 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.pods.view.pod_view import ConditionView
 
-__all__ = ["Gated", "ready_after"]
-
 
 class Gated(Protocol):
     """The part of a pod that its readiness hangs on."""

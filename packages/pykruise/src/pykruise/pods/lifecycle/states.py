@@ -20,21 +20,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "UPDATE_UNDER_WAY",
-    "WAITS_FOR_A_NODE",
-    "Lifecycle",
-    "LifecycleHook",
-    "LifecycleState",
-    "is_all_hooked",
-    "is_hooked",
-    "next_state",
-    "pre_delete_wait",
-    "state_metadata",
-    "update_wait",
-    "why_waiting",
-]
-
 WAITS_FOR_A_NODE: Final = Reason(Code.SCHEDULING, "waits for a node")
 
 

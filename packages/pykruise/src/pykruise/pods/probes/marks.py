@@ -16,8 +16,6 @@ from pykruise.pods.probes.api import ContainerProbe, MarkerPolicy, ProbeState
 from pykruise.pods.probes.views import RESERVED_TYPES, SUCCEEDED
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["Conflict", "Marks", "Outcome", "conditions_after", "marks_of", "metadata_patch"]
-
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What one probe of a marker has found in a pod."""

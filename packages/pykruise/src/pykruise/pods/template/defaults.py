@@ -15,16 +15,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.values.quantities import Quantity, round_up_to_milli
 from pykruise.pods.settings import OnGate
 
-__all__ = [
-    "DefaultingSettings",
-    "WorkloadDefaulting",
-    "pull_policy_of_image",
-    "with_claim_defaults",
-    "with_container_defaults",
-    "with_defaults",
-    "with_volume_defaults",
-]
-
 
 class DefaultingSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Feature gates that change defaults."""

@@ -18,15 +18,6 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.field_errors import forbidden
 from pykruise.pods.view.keys import SINGLE_POD_ANNOTATIONS, SINGLE_POD_LABELS
 
-__all__ = [
-    "SINGLE_POD_KEYS",
-    "patch_key_errors",
-    "pod_labels",
-    "pod_metadata",
-    "single_pod_errors",
-    "without_single_pod_keys",
-]
-
 SINGLE_POD_KEYS: Final[Mapping[str, frozenset[str]]] = {
     "labels": SINGLE_POD_LABELS,
     "annotations": SINGLE_POD_ANNOTATIONS,

@@ -19,17 +19,6 @@ from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE, Taint, matche
 from pykruise.kube.values.quantities import parse_quantity
 from pykruise.pods.view.nodes import NodeView
 
-__all__ = [
-    "UNSCHEDULABLE",
-    "NodeRequirements",
-    "Request",
-    "bound_to",
-    "request_of",
-    "required_terms",
-    "requirements_of",
-    "shortage",
-]
-
 Request = Mapping[str, Fraction]
 """By resource: how much; only what is above zero."""
 

@@ -13,8 +13,6 @@ from pykruise.kube.pod_rules.field_errors import forbidden, invalid, not_support
 from pykruise.kube.pod_rules.names import is_qualified_name, is_valid_label_value
 from pykruise.kube.pod_rules.nodes import NO_EXECUTE, NO_SCHEDULE
 
-__all__ = ["node_term_errors", "preferred_terms_errors", "toleration_errors"]
-
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _EFFECTS: Final = (NO_SCHEDULE, "PreferNoSchedule", NO_EXECUTE)
 _TOLERATION_OPERATORS: Final = ("Equal", "Exists")

@@ -16,8 +16,6 @@ from pykruise.kube.schemas.zero_values import filled
 from pykruise.pods.template.metadata import without_single_pod_keys
 from pykruise.pods.template.typed_parts import POD_TEMPLATE, why_unreadable
 
-__all__ = ["MOST_EXPRESSIONS", "REQUIRED", "PlacementError", "with_patch", "with_required"]
-
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 _found = definition_for(PODS)

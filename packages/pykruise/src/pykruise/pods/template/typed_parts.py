@@ -23,22 +23,6 @@ from pykruise.kube.schemas.builtin_types import (
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.schemas.zero_values import filled
 
-__all__ = [
-    "CLAIMS",
-    "LABEL_SELECTOR",
-    "NO_PARTS",
-    "POD_TEMPLATE",
-    "TEMPLATE",
-    "TEMPLATES",
-    "Parts",
-    "filled_parts",
-    "part_of",
-    "read_spec",
-    "why_unreadable",
-    "with_part",
-    "without_parts",
-]
-
 T = TypeVar("T")
 
 Parts = Mapping[str, str]

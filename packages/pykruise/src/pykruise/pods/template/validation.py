@@ -23,8 +23,6 @@ from pykruise.pods.template.defaults import with_defaults
 from pykruise.pods.template.metadata import single_pod_errors
 from pykruise.pods.template.typed_parts import POD_TEMPLATE
 
-__all__ = ["amount_errors", "labels_errors", "pod_spec_errors", "template_errors", "unknown_field_warnings"]
-
 MOST_WARNINGS: Final = 16
 
 _LENIENT: Final = re.compile(

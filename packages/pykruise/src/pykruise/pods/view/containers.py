@@ -17,23 +17,6 @@ from pykruise.agent.rules.environment import EnvSource, env_sources
 from pykruise.kube.cache.remembering import remembers
 from pykruise.pods.lifecycle.launch_order import BARRIER_VARIABLE, priority_of_key
 
-__all__ = [
-    "NO_AMOUNTS",
-    "NO_RESOURCES",
-    "Amounts",
-    "ContainerFacts",
-    "ContainerStatusFacts",
-    "ContainerText",
-    "EndsWithJob",
-    "FactsTable",
-    "RawContainer",
-    "RawStatus",
-    "Resources",
-    "container_facts",
-    "env_sources_of",
-    "status_facts",
-]
-
 _JOB_PREFIX: Final = "KRUISE_TERMINATE_SIDECAR_"
 END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
 END_IMAGE_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"

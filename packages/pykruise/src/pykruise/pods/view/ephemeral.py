@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["JOB_ENV", "EphemeralState", "EphemeralView", "ephemeral_views"]
-
 JOB_ENV: Final = "KRUISE_EJOB_ID"
 """The environment variable that names the uid of the EphemeralJob that a container is from."""
 

@@ -13,9 +13,6 @@ import msgspec
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.pod_rules.nodes import Taint
 
-__all__ = ["VIRTUAL_NODE", "NodeView", "is_virtual_node", "project_node"]
-
-
 VIRTUAL_NODE: Final = ("type", "virtual-kubelet")
 """Label of nodes that are played by a virtual kubelet, which has no agent beside it."""
 

@@ -11,8 +11,6 @@ from pykruise.kube.resources import PODS
 from pykruise.kube.values.owners import controller_of, owner_reference
 from pykruise.pods.view.pod_view import PodView
 
-__all__ = ["KRUISE_APPS", "OF_KRUISE_WORKLOAD", "is_of_kruise_workload", "pod_reference"]
-
 KRUISE_APPS: Final = "apps.kruise.io"
 """The API group of OpenKruise's workloads."""
 

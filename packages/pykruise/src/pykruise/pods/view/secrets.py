@@ -17,8 +17,6 @@ from pykruise.kube.documents import Document, canonical, decode
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS, Resource
 from pykruise.pods.view.pod_view import ControllerView
 
-__all__ = ["COPIED", "KEPT_ANNOTATIONS", "CopyView", "content_of", "contents", "project_copy"]
-
 COPIED: Final[Mapping[str, Resource]] = {one.kind: one for one in (SECRETS, CONFIG_MAPS)}
 """By kind."""
 

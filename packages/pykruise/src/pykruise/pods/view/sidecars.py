@@ -11,8 +11,6 @@ import msgspec
 from pykruise.kube.cache.remembering import remember
 from pykruise.pods.view import keys
 
-__all__ = ["injected_sets", "replaced_image_ids"]
-
 REMEMBERED: Final = 1024
 """Annotations that are remembered: many pods have the same one."""
 

@@ -29,8 +29,6 @@ from pykruise.pods.template.typed_parts import (
 )
 from pykruise.pods.template.validation import unknown_field_warnings
 
-__all__ = ["SpecReviews", "name_of"]
-
 S = TypeVar("S")
 
 

@@ -11,15 +11,6 @@ import msgspec
 
 from pykruise.kube.values.group_kinds import GroupKind
 
-__all__ = [
-    "CONFIGURATION",
-    "STATEFUL_KINDS",
-    "Listed",
-    "WhiteList",
-    "WhiteListError",
-    "read_white_list",
-]
-
 CONFIGURATION: Final = "kruise-configuration"
 """Name of the ConfigMap, in the manager's own namespace."""
 

@@ -16,8 +16,6 @@ from pykruise.kube.values.int_or_percent import Rounding, resolve
 from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["EACH", "Amount", "limit_is_zero", "warnings_of_amounts"]
-
 EACH: Final = "[]"
 """In a path: each item of the list."""
 

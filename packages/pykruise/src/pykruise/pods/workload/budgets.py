@@ -27,30 +27,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.view.sidecars import replaced_image_ids
 
-__all__ = [
-    "DISRUPTED_S",
-    "POD_UNAVAILABLE_BUDGETS",
-    "UNAVAILABLE_LABEL",
-    "UPDATED_S",
-    "Answer",
-    "BudgetView",
-    "Operation",
-    "RefusalCode",
-    "ask",
-    "budget_name_of",
-    "counts_as_available",
-    "counts_at",
-    "is_exempt",
-    "is_recorded",
-    "lets_go_again",
-    "project_budget",
-    "protected_operations",
-    "record_time",
-    "related_annotations",
-    "related_budget",
-    "spend_patch",
-]
-
 POD_UNAVAILABLE_BUDGETS: Final = Resource(
     "policy.kruise.io", "v1beta1", "podunavailablebudgets", "PodUnavailableBudget"
 )

@@ -24,29 +24,6 @@ from pykruise.kube.values.quantities import Quantity, format_quantity
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import IdSource, InstanceId
 
-__all__ = [
-    "ClaimView",
-    "CleanUp",
-    "Fate",
-    "IdChoice",
-    "OwnerFacts",
-    "choose_ids",
-    "claim_documents",
-    "claim_name",
-    "claims_of",
-    "clean_up",
-    "hand_over_patch",
-    "leave_with_patch",
-    "leaving",
-    "missing_claims",
-    "project_claim",
-    "storage_of",
-    "template_name",
-    "templates_hash",
-    "with_claim_volumes",
-]
-
-
 RESIZE_PENDING: Final = "FileSystemResizePending"
 
 

@@ -18,8 +18,6 @@ from pykruise.kube.values.int_or_percent import Rounding, is_percent, resolve
 from pykruise.pods.view import keys
 from pykruise.pods.workload import flat_strategy
 
-__all__ = ["EXCLUDE_PREPARING_DELETE", "to_hub", "to_spoke"]
-
 EXCLUDE_PREPARING_DELETE: Final = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
 """Label of a v1alpha1 CloneSet: "true" is the field of that name."""
 

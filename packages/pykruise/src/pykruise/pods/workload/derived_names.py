@@ -14,15 +14,6 @@ import msgspec
 
 from pykruise.kube.documents import get_path
 
-__all__ = [
-    "HASH",
-    "LONGEST_LABEL",
-    "LONGEST_NAME",
-    "RANDOM_END",
-    "DerivedName",
-    "warnings_of_names",
-]
-
 LONGEST_LABEL: Final = 63
 LONGEST_NAME: Final = 253
 HASH: Final = "-" + 10 * "0"

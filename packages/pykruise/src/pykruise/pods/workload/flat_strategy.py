@@ -11,8 +11,6 @@ from typing import Any, Final
 
 from pykruise.kube.documents import Document
 
-__all__ = ["FLAT_FIELDS", "POLICIES", "flatten", "nest", "rolling_update_of"]
-
 POLICIES: Final = ("ReCreate", "InPlaceIfPossible", "InPlaceOnly")
 """Types of the flat strategy that are update policies of the nested one."""
 

@@ -16,8 +16,6 @@ from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.kstatus import Conditions, Standing
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["CONVERGED", "STALLING", "standing_of"]
-
 CONVERGED: Final = "Converged"
 """Reason of Ready when nothing is waited for."""
 

@@ -16,18 +16,6 @@ import msgspec
 from pykruise.kube.values.go_text import excerpt
 from pykruise.kube.values.ranges import Ranges, merged
 
-__all__ = [
-    "NO_ORDINAL",
-    "Reserved",
-    "is_wanted",
-    "last_wanted_ordinal",
-    "pod_name",
-    "range_of",
-    "reserved_of",
-    "split_name",
-    "wanted_ordinals",
-]
-
 NO_ORDINAL: Final = -1
 """Of a pod whose name says none."""
 

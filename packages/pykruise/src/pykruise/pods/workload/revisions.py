@@ -26,24 +26,6 @@ from pykruise.pods.template.defaults import with_claim_defaults, with_defaults
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import RevisionHash, RevisionName, revision_name, short_hash
 
-__all__ = [
-    "Candidate",
-    "RevisionView",
-    "UpdateChoice",
-    "candidate",
-    "choose_current",
-    "choose_update",
-    "meaning",
-    "project_revision",
-    "revision_data",
-    "revision_hash",
-    "sorted_revisions",
-    "template_essence",
-    "to_truncate",
-    "typed_claim",
-    "typed_form",
-]
-
 
 class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
     """One stored ControllerRevision."""

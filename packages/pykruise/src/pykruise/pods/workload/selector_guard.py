@@ -24,19 +24,6 @@ from pykruise.pods.view import keys
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "LOOK_AGAIN_S",
-    "SELECTOR_CHANGED",
-    "SELECTOR_MISMATCH",
-    "Managed",
-    "Mismatch",
-    "canonical_selector",
-    "check_selector",
-    "is_guarded",
-    "managed_selector",
-    "record_of",
-]
-
 SELECTOR_MISMATCH: Final = "SelectorMismatch"
 """Type of the condition (status True while the guard holds) and reason of the Warning event."""
 

@@ -10,8 +10,6 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from pykruise.pods.api import IN_PLACE_POLICIES, InPlaceUpdateStrategy, PodUpdatePolicy, UpdateType
 from pykruise.pods.lifecycle.states import Lifecycle
 
-__all__ = ["LARGEST_SET", "RollingSpec", "SpecWithPolicy", "too_large"]
-
 LARGEST_SET: Final = 150_000
 """Pods that Kubernetes supports in a whole cluster. `kubectl scale` lets any number through, and a slip of the
 finger must not fill the memory, or a cluster, with pods that can never be."""

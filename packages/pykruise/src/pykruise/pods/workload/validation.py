@@ -33,17 +33,6 @@ from pykruise.pods.template.validation import labels_errors, template_errors
 from pykruise.pods.workload.claims import template_name
 from pykruise.pods.workload.selector_guard import canonical_selector, is_guarded
 
-__all__ = [
-    "amount_errors",
-    "immutable_errors",
-    "label_selector_errors",
-    "metadata_errors",
-    "pod_errors",
-    "priority_errors",
-    "scatter_errors",
-    "selector_errors",
-]
-
 
 def metadata_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
     """Name, labels and annotations. A name may still be missing when it is to be generated."""

@@ -28,19 +28,6 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import Candidate, RevisionView, candidate, sorted_revisions
 from pykruise.runtime.kstatus import Conditions, without_kstatus
 
-__all__ = [
-    "OwnRevisions",
-    "Projector",
-    "SpecReader",
-    "WorkloadView",
-    "selector_of",
-    "selects",
-    "sort_out",
-    "spec_reader",
-    "template_candidate",
-    "workload_fields",
-]
-
 
 class WorkloadView(msgspec.Struct, frozen=True, kw_only=True):
     """What every kind keeps of its own object."""

@@ -15,16 +15,6 @@ from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
-__all__ = [
-    "WAITING",
-    "condition_of",
-    "waiting_for_pods",
-    "waiting_for_strategy",
-    "with_condition",
-    "with_waiting",
-    "without",
-]
-
 
 class _OfType(Protocol):
     @property

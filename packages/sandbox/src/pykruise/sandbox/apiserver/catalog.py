@@ -22,18 +22,6 @@ from pykruise.kube.resources import Resource
 from pykruise.sandbox.apiserver.custom.conversions import EVENT_FACTS, EVENT_FIELDS, EventConverter
 from pykruise.sandbox.apiserver.objects.strategies import Strategy
 
-__all__ = [
-    "Catalog",
-    "CatalogEntry",
-    "Column",
-    "Conversions",
-    "Converter",
-    "ScalePaths",
-    "Subresource",
-    "builtin_entries",
-    "version_priority",
-]
-
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
     """A column of `kubectl get`; `json_path` only for custom resources (`.spec.replicas`)."""

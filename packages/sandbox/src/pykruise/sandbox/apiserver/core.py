@@ -35,8 +35,6 @@ from pykruise.sandbox.apiserver.requests.encoding import encode_object, relabel,
 from pykruise.sandbox.apiserver.requests.selection import Selection, fields_extractor
 from pykruise.sandbox.apiserver.requests.watches import Hub
 
-__all__ = ["Core", "trigger_of"]
-
 Listener = Callable[[Change], None]
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -67,8 +67,6 @@ from pykruise.sandbox.apiserver.webhooks.admission import WebhookAdmission
 from pykruise.sandbox.apiserver.webhooks.calling import Caller, NoCaller
 from pykruise.sandbox.apiserver.webhooks.conversion import WebhookConversions
 
-__all__ = ["ApiServer"]
-
 _LOG: Final = logging.getLogger(__name__)
 
 _HEADERS: Final = {"content-type": JSON, "cache-control": "no-cache, private"}

@@ -32,8 +32,6 @@ from pykruise.sandbox.controllers.pods import documents
 from pykruise.sandbox.controllers.steps import in_order, normal, status_step
 from pykruise.sandbox.inventory import discover
 
-__all__ = ["AUTOSCALERS", "METRIC", "WORK", "current_metrics", "wanted_replicas"]
-
 AUTOSCALERS: Final = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
 
 METRIC: Final = "sandbox.pykruise.io/metric"

@@ -25,8 +25,6 @@ from pykruise.runtime.wakes import Wake
 from pykruise.sandbox.controllers.pods import documents
 from pykruise.sandbox.controllers.steps import in_order, merged
 
-__all__ = ["WORK", "aggregated"]
-
 ROLE_VIEWS: Final = documents(CLUSTER_ROLES)
 
 

@@ -41,8 +41,6 @@ from pykruise.sandbox.controllers.steps import (
 )
 from pykruise.sandbox.pod_view import instant_of
 
-__all__ = ["WORK", "Due", "Snapshot", "job_from", "plan_cron_job"]
-
 SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _SLACK_S: Final = 0.1
 _MANY: Final = 100

@@ -49,8 +49,6 @@ from pykruise.sandbox.nodes.specs import NodeView, Taint
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.scheduling.filters import matches_node, tolerates
 
-__all__ = ["WORK", "daemon_set_status", "next_step", "node_of"]
-
 _TOLERATED: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),

@@ -45,8 +45,6 @@ from pykruise.sandbox.controllers.rollouts import (
 from pykruise.sandbox.controllers.steps import created, deleted, in_order, merged, normal
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["WORK", "deployment_status", "plan_deployment"]
-
 _ROLL_OUT: Final = "roll out"
 
 _NO_DEADLINE: Final = 2**31 - 1

@@ -31,8 +31,6 @@ from pykruise.sandbox.controllers.pods import POD_VIEWS, documents
 from pykruise.sandbox.inventory import discover
 from pykruise.sandbox.pod_view import OwnerRef, PodView, instant_of
 
-__all__ = ["WORK", "budget_status"]
-
 _GIVEN_UP_S: Final = 120.0
 """An eviction that was allowed and did not delete its pod within this time does not count any more."""
 

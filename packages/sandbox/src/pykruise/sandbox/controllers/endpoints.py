@@ -29,8 +29,6 @@ from pykruise.sandbox.controllers.pods import NODE_VIEWS, POD_VIEWS, documents
 from pykruise.sandbox.controllers.steps import DELETE, created, deleted, each, in_order, merged
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["ENDPOINT_SLICES", "WORK", "endpoints_of", "slice_of"]
-
 ENDPOINT_SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _MANAGER: Final = "endpointslice-controller.k8s.io"
 _COALESCE_S: Final = 0.1  # pods that change together are written together

@@ -29,8 +29,6 @@ from pykruise.sandbox.controllers.steps import CREATE, created, each, warning
 from pykruise.sandbox.controllers.volume_choice import describe_foreign_claim
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["WORK"]
-
 CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
 
 

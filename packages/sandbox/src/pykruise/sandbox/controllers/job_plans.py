@@ -31,8 +31,6 @@ from pykruise.sandbox.controllers.job_policies import (
 )
 from pykruise.sandbox.pod_view import PodView, instant_of
 
-__all__ = ["Step", "Tally", "is_finished", "next_step", "tally", "to_release"]
-
 _BACKOFF_S: Final = 10.0
 _BACKOFF_CAP_S: Final = 600.0
 

@@ -15,26 +15,6 @@ import msgspec
 from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.pod_view import PodView, instant_of
 
-__all__ = [
-    "FAILURES",
-    "FINALIZER",
-    "IGNORED_FAILURES",
-    "INDEX",
-    "Judgement",
-    "counts_per_index",
-    "ended_at",
-    "failed_indexes",
-    "failures_after",
-    "has_failed",
-    "has_succeeded",
-    "held_back",
-    "index_of",
-    "index_text",
-    "indexes_of",
-    "judge",
-    "met_success_policy",
-]
-
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"

@@ -61,8 +61,6 @@ from pykruise.sandbox.controllers.steps import (
 )
 from pykruise.sandbox.pod_view import PodView, instant_of
 
-__all__ = ["JOB_VIEWS", "TRACKED_PODS", "WORK", "plan_job"]
-
 _OWN: Final = (None, "kubernetes.io/job-controller")
 _RELEASE: Final = "take finalizers off"
 

@@ -20,8 +20,6 @@ from pykruise.sandbox.controllers import (
     volumes,
 )
 
-__all__ = ["WORK"]
-
 WORK: Sequence[Work] = (
     replica_sets.WORK,
     deployments.WORK,

@@ -22,7 +22,6 @@ from pykruise.sandbox.pod_view import PodView
 if TYPE_CHECKING:
     from pykruise.runtime.operator import Work
 
-__all__ = ["Controllers"]
 
 _STATUS_PER_S = 1e9
 """Statuses are written as often as they change, as Kubernetes' own controllers do."""

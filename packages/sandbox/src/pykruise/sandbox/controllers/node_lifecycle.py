@@ -33,8 +33,6 @@ from pykruise.sandbox.nodes.specs import LEASE_NAMESPACE, NodeView, Taint
 from pykruise.sandbox.pod_view import PodView, instant_of
 from pykruise.sandbox.scheduling.filters import tolerates
 
-__all__ = ["EVICTION", "GRACE_S", "LIFECYCLE", "NOT_READY", "POD_COLLECTION", "tolerated_for"]
-
 GRACE_S: Final = 50.0
 """A node whose lease has not been renewed for so long is taken for dead. Rule: `--node-monitor-grace-period`."""
 _QUARANTINE_S: Final = 40.0

@@ -20,19 +20,6 @@ from pykruise.sandbox.nodes.specs import NodeView, project_node
 from pykruise.sandbox.pod_decoding import PodProjector
 from pykruise.sandbox.pod_view import PodView, instant_of
 
-__all__ = [
-    "BY_CLAIM",
-    "BY_NODE",
-    "NODE_VIEWS",
-    "POD_VIEWS",
-    "available_at",
-    "documents",
-    "pod_from",
-    "pods_of",
-    "selector_of",
-    "selects",
-]
-
 BY_NODE: Final = "node"
 """Index: the node's name."""
 BY_CLAIM: Final = "claim"

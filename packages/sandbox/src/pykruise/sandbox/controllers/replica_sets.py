@@ -43,8 +43,6 @@ from pykruise.sandbox.controllers.steps import (
 )
 from pykruise.sandbox.pod_view import PodView, instant_of
 
-__all__ = ["REPLICA_SET_VIEWS", "WORK", "plan_replica_set", "replica_set_status", "victims"]
-
 BURST: Final = 500
 """Pods created or deleted in one go."""
 

@@ -24,18 +24,6 @@ from pykruise.runtime.read import Read
 from pykruise.sandbox.controllers.pods import documents, selector_of
 from pykruise.sandbox.controllers.steps import CREATE, DELETE, created, deleted, each, in_order, merged
 
-__all__ = [
-    "REVISION_LABEL",
-    "REVISION_VIEWS",
-    "Chosen",
-    "History",
-    "adoptions",
-    "chosen",
-    "history_of",
-    "template_of",
-    "truncations",
-]
-
 REVISION_LABEL = "controller-revision-hash"
 _HASH = "controller.kubernetes.io/hash"
 

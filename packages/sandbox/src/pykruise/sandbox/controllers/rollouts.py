@@ -20,18 +20,6 @@ from pykruise.kube.values.owners import owner_reference
 from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.pod_view import instant_of
 
-__all__ = [
-    "DESIRED",
-    "HASH",
-    "MAX",
-    "REVISION",
-    "Sets",
-    "Step",
-    "group",
-    "next_step",
-    "surge_and_unavailable",
-]
-
 HASH: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"
 HISTORY: Final = "deployment.kubernetes.io/revision-history"

@@ -21,8 +21,6 @@ from pykruise.runtime.wakes import Wake, itself
 from pykruise.sandbox.controllers.pods import documents
 from pykruise.sandbox.controllers.steps import CREATE, created, in_order
 
-__all__ = ["WORK"]
-
 NAMESPACE_VIEWS: Final = documents(NAMESPACES)
 ACCOUNT_VIEWS: Final = documents(SERVICE_ACCOUNTS)
 _NAME: Final = "default"

@@ -19,8 +19,6 @@ from pykruise.sandbox.controllers.pods import available_at, pod_from
 from pykruise.sandbox.controllers.revisions import REVISION_LABEL
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["Step", "claims_of", "next_step", "ordinal_of", "pod_of", "stateful_set_status"]
-
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """What to write now."""

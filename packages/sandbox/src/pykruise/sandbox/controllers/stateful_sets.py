@@ -35,8 +35,6 @@ from pykruise.sandbox.controllers.stateful_set_plans import (
 from pykruise.sandbox.controllers.steps import CREATE, DELETE, created, each, normal, pod_deleted, warning
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["WORK", "plan_stateful_set"]
-
 CLAIM_VIEWS: Final = documents(PERSISTENT_VOLUME_CLAIMS)
 
 

@@ -18,21 +18,6 @@ from pykruise.runtime.plan import Chain, Note, Stage, Step
 from pykruise.runtime.status import status_patch
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = [
-    "CREATE",
-    "DELETE",
-    "created",
-    "deleted",
-    "each",
-    "in_order",
-    "merged",
-    "normal",
-    "pod_deleted",
-    "pod_patched",
-    "status_step",
-    "warning",
-]
-
 CREATE: Final = "create"
 DELETE: Final = "delete"
 """Purposes of stages."""

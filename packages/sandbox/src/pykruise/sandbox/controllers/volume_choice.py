@@ -23,26 +23,6 @@ from pykruise.runtime.objects import DocumentView
 from pykruise.sandbox.nodes.specs import NodeView
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = [
-    "NODE_CONFLICT",
-    "NOTHING_TO_BIND",
-    "NO_PROVISIONER",
-    "NO_VOLUME",
-    "SELECTED_NODE",
-    "Hopeless",
-    "PodVolumes",
-    "Views",
-    "World",
-    "allows",
-    "best_volume",
-    "is_bound",
-    "reference_to",
-    "request_of",
-    "size_of",
-    "volumes_of",
-    "waits_for_pod",
-]
-
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 """Annotation of a claim: the node for which its volume is to be made."""
 

@@ -20,8 +20,6 @@ from pykruise.sandbox.nodes.pod_state import World
 from pykruise.sandbox.nodes.runtime import NodeRuntime
 from pykruise.sandbox.running import Component
 
-__all__ = ["MakeAgents", "NodeAccess", "NodeAgents"]
-
 
 class NodeAccess(msgspec.Struct, frozen=True, kw_only=True):
     """What agents are given of their nodes."""

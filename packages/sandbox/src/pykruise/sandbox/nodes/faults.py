@@ -18,8 +18,6 @@ import msgspec
 from pykruise.kube.values.selectors import parse_label_selector
 from pykruise.sandbox.pod_view import PodView
 
-__all__ = ["NORMAL", "Behaviour", "Rule", "behaviour_of", "failed_probe", "pull_of", "rules_from"]
-
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One scripted failure. Empty matchers match everything; times are in seconds.

@@ -20,8 +20,6 @@ import yaml
 
 from pykruise.sandbox.nodes.faults import Rule, rules_from
 
-__all__ = ["FaultsFileError", "following", "read_rules"]
-
 _LOOK_S: Final = 1.0
 """How often the file is looked at."""
 

@@ -16,9 +16,6 @@ import msgspec
 
 from pykruise.kube.values.image_pulls import Pulled, PullFailure
 
-__all__ = ["ImageTable", "full_name"]
-
-
 _REFERENCE = re.compile(
     r"(?P<name>(?:[a-zA-Z0-9.-]+(?::[0-9]+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"

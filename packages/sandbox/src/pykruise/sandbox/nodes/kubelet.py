@@ -52,8 +52,6 @@ from pykruise.sandbox.pod_decoding import PodProjector
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.running import run_beside
 
-__all__ = ["Kubelets", "KubeletsStats"]
-
 
 class KubeletsStats(msgspec.Struct, frozen=True, kw_only=True):
     """How the kubelets are."""

@@ -16,8 +16,6 @@ from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, sel
 from pykruise.sandbox.nodes.specs import NodeView
 from pykruise.sandbox.pod_view import HostPort, PodView
 
-__all__ = ["Group", "Ledger", "NodeLoad", "affinity_of", "group_of", "host_ports", "selector_of", "terms_of"]
-
 
 class NodeLoad:
     """One node and what is on it."""

@@ -33,19 +33,6 @@ from pykruise.sandbox.nodes.references import Reference
 from pykruise.sandbox.nodes.specs import NodeSpec
 from pykruise.sandbox.pod_view import Container, PodView, amounts
 
-__all__ = [
-    "UNMOUNTED",
-    "advance",
-    "awaited_references",
-    "backoff_s",
-    "is_final",
-    "is_ready",
-    "refusal_of",
-    "removal_due",
-    "wants_resize",
-    "will_restart",
-]
-
 _HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
 UNMOUNTED = ""

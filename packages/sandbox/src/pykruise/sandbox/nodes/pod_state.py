@@ -30,22 +30,6 @@ from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.images import ImageTable, full_name
 from pykruise.sandbox.pod_view import Container, ContainerStatus, PodView, Terminated, instant_of
 
-__all__ = [
-    "KubeletSettings",
-    "PodState",
-    "Refused",
-    "Role",
-    "Run",
-    "RunState",
-    "World",
-    "begin",
-    "container_roles",
-    "ended",
-    "recover",
-    "with_added",
-    "with_stopped",
-]
-
 NEVER: Instant = math.inf
 NOTHING_MISSING: Mapping[str, str] = {}
 NONE_HELD: frozenset[str] = frozenset()

@@ -29,8 +29,6 @@ from pykruise.sandbox.pod_view import (
     Waiting,
 )
 
-__all__ = ["OWNED", "is_worth_reporting", "patch_for", "status_of", "stopped_status"]
-
 OWNED: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 """The conditions that a kubelet writes."""
 

@@ -12,19 +12,6 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = [
-    "CONFIG_MAP",
-    "SECRET",
-    "Environment",
-    "EnvironmentSource",
-    "ProjectedSource",
-    "Reference",
-    "ValueSource",
-    "VolumeSources",
-    "lack_of",
-    "references_of",
-]
-
 CONFIG_MAP: Final = "configmap"
 SECRET: Final = "secret"
 _PUBLISHED: Final = "kube-root-ca.crt"

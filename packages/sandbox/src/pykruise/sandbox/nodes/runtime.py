@@ -19,8 +19,6 @@ from pykruise.sandbox.nodes.pod_state import PodState, Run, RunState, World, con
 from pykruise.sandbox.nodes.status import NodeRecord
 from pykruise.sandbox.pod_view import Container, PodView
 
-__all__ = ["NodeRuntime", "ProbeOutcome"]
-
 _LEAST_GRACE_S = 2.0
 """What a container that is stopped has at least. Rule: the node agent's."""
 

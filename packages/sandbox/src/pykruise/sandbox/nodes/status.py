@@ -24,8 +24,6 @@ from pykruise.sandbox.nodes.specs import (
     node_document,
 )
 
-__all__ = ["NodeRecord", "NodeStatusWriter"]
-
 
 class NodeRecord(msgspec.Struct):
     """What its kubelet knows of a node."""

@@ -23,8 +23,6 @@ from pykruise.sandbox.nodes.specs import NodeView
 from pykruise.sandbox.pod_view import PodView
 from pykruise.sandbox.scheduling.filters import Check, checks_for, explain, problems_at
 
-__all__ = ["HELPLESS", "NEVER", "NO_VICTIMS", "Budget", "NoRoom", "Room", "make_room"]
-
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 HELPLESS: Final = "Preemption is not helpful for scheduling"

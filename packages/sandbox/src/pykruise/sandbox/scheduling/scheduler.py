@@ -46,8 +46,6 @@ from pykruise.sandbox.running import happens_before, run_beside
 from pykruise.sandbox.scheduling.filters import Chosen, NoPlace, choose, explain
 from pykruise.sandbox.scheduling.preemption import HELPLESS, NEVER, Budget, NoRoom, Room, make_room
 
-__all__ = ["Scheduler", "SchedulerStats", "Surroundings"]
-
 DEFAULT_SCHEDULER = "default-scheduler"
 
 _RETRY_S = 300.0  # without any change that could help: as often as the real one

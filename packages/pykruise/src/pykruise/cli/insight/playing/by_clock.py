@@ -32,8 +32,6 @@ from pykruise.runtime.plan import Plan
 from pykruise.runtime.read import Memories, Read
 from pykruise.runtime.views import Views
 
-__all__ = ["ClockPlay", "ClockPlayed", "Fate", "play_clock"]
-
 T = TypeVar("T", bound=Projected)
 
 LAG_S: Final = 0.05

@@ -50,8 +50,6 @@ from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
 
-__all__ = ["STATUS_EVERY_S", "defined", "has_quiet_status", "kinds_beside", "made", "manager_of", "populate"]
-
 MANAGER_USER: Final = "system:serviceaccount:kruise-system:kruise-manager"
 
 STATUS_EVERY_S: Final = 300.0

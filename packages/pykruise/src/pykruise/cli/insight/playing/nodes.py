@@ -10,8 +10,6 @@ from pykruise.kube.pod_rules.nodes import Taint
 from pykruise.kube.resources import NODES
 from pykruise.sandbox.nodes.specs import NodeSpec, node_specs
 
-__all__ = ["nodes_in", "nodes_of_subsets", "room_for"]
-
 
 def room_for(names: Sequence[str]) -> list[NodeSpec]:
     """Nodes of these names with room for everything: what else runs on them is not known here."""

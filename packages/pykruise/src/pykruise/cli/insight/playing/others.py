@@ -24,8 +24,6 @@ from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.kubelet import Kubelets
 from pykruise.sandbox.nodes.specs import node_specs
 
-__all__ = ["Others"]
-
 _HOOKED = (LifecycleState.PREPARING_DELETE, LifecycleState.PREPARING_UPDATE, LifecycleState.UPDATED)
 
 AGAIN_S: Final = 5.0

@@ -25,8 +25,6 @@ from pykruise.pods.view.names import short_hash
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.sandbox.apiserver.objects.storage import Change
 
-__all__ = ["Record", "acting", "loop_time"]
-
 _IS_MANAGER: ContextVar[bool] = ContextVar("is_manager", default=False)
 
 

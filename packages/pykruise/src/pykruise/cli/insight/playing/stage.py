@@ -49,8 +49,6 @@ from pykruise.runtime.plan import Plan
 from pykruise.sandbox.cluster import Cluster
 from pykruise.sandbox.virtual_time import VirtualLoop
 
-__all__ = ["play"]
-
 QUIET_S: Final = 30.0
 """So long nothing may happen for a rollout to count as over."""
 

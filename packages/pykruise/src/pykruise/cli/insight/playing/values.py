@@ -14,8 +14,6 @@ from pykruise.manager.settings import Settings
 from pykruise.runtime.reasons import Reason
 from pykruise.sandbox.nodes.specs import NodeSpec
 
-__all__ = ["Action", "Drain", "NodeChange", "Outage", "Play", "Played", "Sample", "World"]
-
 
 class Drain(msgspec.Struct, frozen=True):
     """At `at_s` seconds after the change, a node is cordoned and its pods are evicted."""

@@ -13,8 +13,6 @@ from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kube.documents import same
 from pykruise.pods.workload.revisions import RevisionView
 
-__all__ = ["forcing_fields", "revision_of"]
-
 _SIDECARS: Final = ("containers", "initContainers")
 
 

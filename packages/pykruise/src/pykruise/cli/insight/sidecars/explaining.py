@@ -41,8 +41,6 @@ from pykruise.pods.view.sidecars import injected_sets
 from pykruise.runtime.plan import Plan
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["explain_sidecars", "why_skipped", "why_without"]
-
 _RECREATE: Final = f"recreate the pods {ONE_AT_A_TIME}: new ones get them"
 
 

@@ -28,8 +28,6 @@ from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["forecast_sidecars"]
-
 MOST_ROUNDS = 500
 """Batches that are worked out; a rollout that takes more goes on as it began."""
 

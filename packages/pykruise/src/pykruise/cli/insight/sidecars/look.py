@@ -30,8 +30,6 @@ from pykruise.pods.workload.revisions import RevisionView
 from pykruise.runtime.listed_objects import Only
 from pykruise.runtime.views import Views
 
-__all__ = ["EVENTS_IN", "SidecarSight", "look_at", "sight_of"]
-
 EVENTS_IN = "default"
 """Where events about objects without a namespace are."""
 

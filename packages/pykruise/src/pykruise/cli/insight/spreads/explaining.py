@@ -42,8 +42,6 @@ from pykruise.kube.values.durations import short_duration
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.runtime.plan import Plan
 
-__all__ = ["explain_spread", "limited"]
-
 _WARNINGS: Final = {
     "CreatePodFailed": "see why its workload does not create it: a quota, or another webhook",
     "DeletePodFailed": "see what holds the pod: a budget, or another webhook",

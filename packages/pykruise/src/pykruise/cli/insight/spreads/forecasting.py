@@ -30,8 +30,6 @@ from pykruise.manager.settings import Settings
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.view.keys import DELETION_COST_ANNOTATION
 
-__all__ = ["forecast_spread"]
-
 NEXT = 10
 """New pods whose subsets are shown."""
 

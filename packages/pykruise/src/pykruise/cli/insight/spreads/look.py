@@ -29,8 +29,6 @@ from pykruise.kube.resources import PODS
 from pykruise.manager.settings import Settings
 from pykruise.pods.workload.allowed_workloads import WhiteListError
 
-__all__ = ["SpreadSight", "look_at", "sight_of"]
-
 
 class SpreadSight(msgspec.Struct, frozen=True, kw_only=True):
     """One WorkloadSpread as it is now, or would be."""

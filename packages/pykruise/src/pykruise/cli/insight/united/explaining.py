@@ -45,8 +45,6 @@ from pykruise.manager.settings import Settings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
 from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code
 
-__all__ = ["EXPLAINED", "explain_united"]
-
 EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_SET: "StatefulSet"}
 """Templates of whose workloads more is known than their pods: the kind."""
 

@@ -27,8 +27,6 @@ from pykruise.runtime.actions import Create, Delete, Patch
 from pykruise.runtime.plan import Plan, Step
 from pykruise.runtime.reasons import Reason
 
-__all__ = ["forecast_united"]
-
 
 async def forecast_united(
     client: Client, document: Document, key: Key, now: Instant, settings: Settings | None = None

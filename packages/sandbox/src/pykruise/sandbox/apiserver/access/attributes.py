@@ -14,8 +14,6 @@ import msgspec
 from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.requests.call import flag
 
-__all__ = ["Attributes", "attributes_of"]
-
 _VERBS: Final = {
     "POST": "create",
     "GET": "get",

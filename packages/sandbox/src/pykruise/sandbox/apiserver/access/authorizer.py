@@ -21,17 +21,6 @@ from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.objects.storage import Change, Storage
 from pykruise.sandbox.apiserver.requests.statuses import Refusal
 
-__all__ = [
-    "BINDINGS",
-    "CLUSTER_BINDINGS",
-    "CLUSTER_ROLES",
-    "GROUP",
-    "ROLES",
-    "Authorizer",
-    "Decision",
-    "not_allowed",
-]
-
 GROUP: Final = "rbac.authorization.k8s.io"
 ROLES: Final = f"roles.{GROUP}"
 BINDINGS: Final = f"rolebindings.{GROUP}"

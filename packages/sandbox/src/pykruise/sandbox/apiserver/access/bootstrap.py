@@ -20,7 +20,6 @@ from pykruise.sandbox.apiserver.objects.metadata import new_uid
 if TYPE_CHECKING:
     from pykruise.sandbox.apiserver.core import Core
 
-__all__ = ["make_first_roles"]
 
 _KINDS = {
     "clusterroles": "ClusterRole",

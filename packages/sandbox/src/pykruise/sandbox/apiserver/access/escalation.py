@@ -24,8 +24,6 @@ from pykruise.sandbox.apiserver.access.users import User
 from pykruise.sandbox.apiserver.requests.call import Call
 from pykruise.sandbox.apiserver.requests.statuses import forbidden, not_found
 
-__all__ = ["check_grant"]
-
 _FULL: Final[Sequence[PolicyRule]] = (
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},

@@ -20,8 +20,6 @@ from pykruise.sandbox.apiserver.access.users import (
 )
 from pykruise.sandbox.apiserver.requests.statuses import bad_request
 
-__all__ = ["IMPERSONATED_GROUP", "acting_as"]
-
 _USER: Final = "impersonate-user"
 IMPERSONATED_GROUP: Final = "impersonate-group"
 """Of several, the values stand in lines."""

@@ -11,8 +11,6 @@ from typing import Any, Final
 from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.access.attributes import Attributes
 
-__all__ = ["allows", "compacted", "not_covered", "shown"]
-
 PolicyRule = Mapping[str, Any]
 _ANY: Final = "*"
 

@@ -23,8 +23,6 @@ from pykruise.sandbox.apiserver.access.users import User, account_user
 from pykruise.sandbox.apiserver.objects.metadata import new_uid
 from pykruise.sandbox.apiserver.objects.storage import Stored
 
-__all__ = ["AUDIENCE", "Bound", "Tokens"]
-
 AUDIENCE: Final = "https://kubernetes.default.svc"
 _ACCOUNTS: Final = "serviceaccounts"
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}

@@ -5,18 +5,6 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "ADMIN",
-    "ANONYMOUS",
-    "ANONYMOUS_USER",
-    "AUTHENTICATED",
-    "MASTERS",
-    "UNAUTHENTICATED",
-    "User",
-    "account_user",
-    "trusted",
-]
-
 AUTHENTICATED: Final = "system:authenticated"
 UNAUTHENTICATED: Final = "system:unauthenticated"
 MASTERS: Final = "system:masters"

@@ -30,8 +30,6 @@ from pykruise.sandbox.apiserver.builtin.webhook_configurations import (
 from pykruise.sandbox.apiserver.custom.expressions import RESERVED_WORDS
 from pykruise.sandbox.apiserver.policies.reading import names_of, used_variables
 
-__all__ = ["check_policy", "check_policy_binding"]
-
 Doc = Mapping[str, Any]
 
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")

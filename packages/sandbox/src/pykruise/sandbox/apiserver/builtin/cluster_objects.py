@@ -25,16 +25,6 @@ from pykruise.kube.schemas.builtin_types import Decoder
 from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 
-__all__ = [
-    "ConfigMapStrategy",
-    "EndpointsStrategy",
-    "EventStrategy",
-    "NamespaceStrategy",
-    "NodeStrategy",
-    "SecretStrategy",
-    "ServiceAccountStrategy",
-]
-
 Doc = Mapping[str, Any]
 _MAX_DATA: Final = 1024 * 1024
 

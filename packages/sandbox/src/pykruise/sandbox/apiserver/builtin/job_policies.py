@@ -26,8 +26,6 @@ from pykruise.kube.pod_rules.field_rules import Causes, check_not_negative, chec
 from pykruise.kube.pod_rules.names import is_dns1123_subdomain
 from pykruise.kube.values.go_text import quoted
 
-__all__ = ["check_index_limits", "check_managed_by", "check_policies", "show_success_policy"]
-
 Doc = Mapping[str, Any]
 
 _MOST: Final = 100_000

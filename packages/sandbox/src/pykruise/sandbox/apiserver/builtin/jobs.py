@@ -32,8 +32,6 @@ from pykruise.kube.values.cron import ScheduleError, parse_schedule
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
-__all__ = ["CronJobStrategy", "JobStrategy"]
-
 Doc = Mapping[str, Any]
 
 

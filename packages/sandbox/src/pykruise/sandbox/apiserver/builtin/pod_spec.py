@@ -14,15 +14,6 @@ from typing import Any, Final
 from pykruise.kube.documents import Document
 from pykruise.kube.values.quantities import Quantity
 
-__all__ = [
-    "add_default_tolerations",
-    "containers_of",
-    "fill_claim_spec",
-    "fill_pod",
-    "fill_pod_spec",
-    "qos_class",
-]
-
 CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 

@@ -26,16 +26,6 @@ from pykruise.sandbox.apiserver.builtin.pod_spec import (
 )
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 
-__all__ = [
-    "BindError",
-    "PodStrategy",
-    "add_ephemeral_containers",
-    "bind",
-    "check_binding",
-    "check_resize",
-    "resize",
-]
-
 
 class PodStrategy(Strategy):
     """Pods: the spec is fixed once created, apart from images and a few fields."""

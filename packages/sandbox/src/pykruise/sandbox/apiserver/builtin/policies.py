@@ -29,14 +29,6 @@ from pykruise.kube.pod_rules.field_rules import (
 )
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
-__all__ = [
-    "HorizontalPodAutoscalerStrategy",
-    "LeaseStrategy",
-    "PodDisruptionBudgetStrategy",
-    "PriorityClassStrategy",
-    "RuntimeClassStrategy",
-]
-
 Doc = Mapping[str, Any]
 
 

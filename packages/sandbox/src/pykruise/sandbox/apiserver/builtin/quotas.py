@@ -15,8 +15,6 @@ from pykruise.kube.pod_rules.field_rules import Causes, check_qualified_name, ch
 from pykruise.kube.values.quantities import Quantity
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 
-__all__ = ["LimitRangeStrategy", "ResourceQuotaStrategy"]
-
 _NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 _COUNTED: Final = (
     "pods",

@@ -24,8 +24,6 @@ from pykruise.kube.schemas.builtin_types import Decoder
 from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
-__all__ = ["RoleBindingStrategy", "RoleStrategy"]
-
 Doc = Mapping[str, Any]
 _RBAC: Final = "rbac.authorization.k8s.io"
 

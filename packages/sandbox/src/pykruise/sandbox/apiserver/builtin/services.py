@@ -33,8 +33,6 @@ from pykruise.kube.values.go_text import quoted
 from pykruise.kube.values.hashing import fnv32a
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
-__all__ = ["EndpointSliceStrategy", "ServiceStrategy"]
-
 Doc = Mapping[str, Any]
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

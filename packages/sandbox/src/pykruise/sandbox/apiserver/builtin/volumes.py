@@ -23,13 +23,6 @@ from pykruise.kube.values.quantities import parse_quantity
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy
 
-__all__ = [
-    "CSIDriverStrategy",
-    "PersistentVolumeClaimStrategy",
-    "PersistentVolumeStrategy",
-    "StorageClassStrategy",
-]
-
 Doc = Mapping[str, Any]
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES: Final = ("Block", "Filesystem")

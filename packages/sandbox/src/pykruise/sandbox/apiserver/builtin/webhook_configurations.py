@@ -34,15 +34,6 @@ from pykruise.sandbox.apiserver.custom.expressions import (
     compile_expression,
 )
 
-__all__ = [
-    "AdmissionPolicyBindingStrategy",
-    "AdmissionPolicyStrategy",
-    "WebhookConfigurationStrategy",
-    "check_expression",
-    "check_match_conditions",
-    "check_rule_with_operations",
-]
-
 Doc = Mapping[str, Any]
 
 

@@ -37,16 +37,6 @@ from pykruise.kube.values.selectors import SelectorError, selector_from
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_claim_spec, fill_pod_spec
 from pykruise.sandbox.apiserver.builtin.strategy import Strategy, keep
 
-__all__ = [
-    "ControllerRevisionStrategy",
-    "DaemonSetStrategy",
-    "DeploymentStrategy",
-    "PodTemplateStrategy",
-    "ReplicaSetStrategy",
-    "ReplicationControllerStrategy",
-    "StatefulSetStrategy",
-]
-
 Doc = Mapping[str, Any]
 _NO_MATCH: Final = "`selector` does not match template `labels`"
 

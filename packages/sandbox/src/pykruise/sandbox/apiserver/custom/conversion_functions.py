@@ -13,8 +13,6 @@ from pykruise.kube.schemas.conversion import ConversionError, Conversions, conve
 from pykruise.sandbox.apiserver.catalog import Converter
 from pykruise.sandbox.apiserver.requests.statuses import internal_error
 
-__all__ = ["ConversionFunctions"]
-
 
 class ConversionFunctions:
     """A `catalog.Conversions` of the kinds in the table; objects of others only get another apiVersion."""

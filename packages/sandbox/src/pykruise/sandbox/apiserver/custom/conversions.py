@@ -10,8 +10,6 @@ from typing import Final
 
 from pykruise.kube.documents import Document
 
-__all__ = ["EVENT_FACTS", "EVENT_FIELDS", "EventConverter"]
-
 _RENAMED: Final = (
     ("involvedObject", "regarding"),
     ("message", "note"),

@@ -14,16 +14,6 @@ from pykruise.kube.pod_rules import field_errors as causes
 from pykruise.kube.pod_rules.names import is_dns1035_label, is_dns1123_subdomain
 from pykruise.sandbox.apiserver.custom.schema import NotStructuralError, StructuralSchema
 
-__all__ = [
-    "crd_errors",
-    "immutable_errors",
-    "is_true",
-    "name_of_crd_errors",
-    "stored_version_errors",
-    "versions_of",
-]
-
-
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 
 

@@ -32,8 +32,6 @@ from pykruise.sandbox.apiserver.custom.crd_validation import (
 )
 from pykruise.sandbox.apiserver.custom.schema import StructuralSchema
 
-__all__ = ["CRD_SHELF", "CrdStrategy", "CustomStrategy", "read_crd", "set_condition", "settle"]
-
 CRD_SHELF: Final = "customresourcedefinitions.apiextensions.k8s.io"
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _SUBRESOURCE_VERBS: Final = ("get", "patch", "update")

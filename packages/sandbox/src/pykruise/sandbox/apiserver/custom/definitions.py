@@ -16,8 +16,6 @@ from pykruise.sandbox.apiserver.custom.crds import CRD_SHELF, read_crd, set_cond
 from pykruise.sandbox.apiserver.objects.storage import Change, Stored
 from pykruise.sandbox.apiserver.requests.deletion import CRD_CLEANUP
 
-__all__ = ["Definitions"]
-
 
 class Definitions:
     """Owns the part of the catalog that comes from CRDs; `conversions` convert their objects."""

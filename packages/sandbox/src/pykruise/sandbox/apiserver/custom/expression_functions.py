@@ -15,8 +15,6 @@ from pykruise.kube.values.go_text import quoted
 from pykruise.kube.values.patterns import compile_pattern
 from pykruise.kube.values.quantities import Quantity
 
-__all__ = ["FUNCTIONS"]
-
 # --- texts and lists ----------------------------------------
 
 

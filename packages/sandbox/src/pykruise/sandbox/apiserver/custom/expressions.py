@@ -17,18 +17,6 @@ from typing import Any, Final
 
 from pykruise.kube.values.go_text import quoted
 
-__all__ = [
-    "CONDITION_VARIABLES",
-    "POLICY_VARIABLES",
-    "RESERVED_WORDS",
-    "EvaluationError",
-    "Expression",
-    "ExpressionError",
-    "compile_expression",
-    "conditions_hold",
-    "optional",
-]
-
 CONDITION_VARIABLES: Final = frozenset(("object", "oldObject", "request"))
 """What the matchConditions of a webhook may look at. `authorizer` is not there."""
 

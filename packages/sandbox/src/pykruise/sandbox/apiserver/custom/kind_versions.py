@@ -13,8 +13,6 @@ from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.requests.statuses import unclassified_error
 
-__all__ = ["KindVersions"]
-
 
 class KindVersions:
     """The versions of the kind of an entry. `entries`: those on its shelf, by apiVersion."""

@@ -30,8 +30,6 @@ from pykruise.sandbox.apiserver.schemas.ratcheting import unchanged
 from pykruise.sandbox.apiserver.schemas.structure import ROOT, bad_defaults, offences
 from pykruise.sandbox.apiserver.schemas.validations import compile_rules, rule_offences
 
-__all__ = ["NotStructuralError", "StructuralSchema"]
-
 
 class NotStructuralError(ValueError):
     """A schema that a CRD may not have; `causes` hold every offence with its field path."""

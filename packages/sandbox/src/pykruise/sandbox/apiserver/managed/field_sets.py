@@ -16,19 +16,6 @@ import orjson
 
 from pykruise.kube.values.go_text import quoted
 
-__all__ = [
-    "EMPTY",
-    "FieldSet",
-    "difference",
-    "has",
-    "intersection",
-    "is_field_set",
-    "paths",
-    "show_step",
-    "union",
-    "without",
-]
-
 FieldSet = dict[str, Any]
 """The node of a set; `EMPTY` (by identity) is the set of nothing, any other empty dict a place without more."""
 

@@ -41,16 +41,6 @@ from pykruise.sandbox.apiserver.managed.state import (
 )
 from pykruise.sandbox.apiserver.managed.values import compare
 
-__all__ = [
-    "created",
-    "disowned",
-    "explicit",
-    "read_entries",
-    "spelled_out",
-    "updated",
-    "versions_in",
-]
-
 _ANCIENT: Final = "ancient-changes"
 _MOST_UPDATERS: Final = 10
 

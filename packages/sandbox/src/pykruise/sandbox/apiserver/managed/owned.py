@@ -20,16 +20,6 @@ from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, diffe
 from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
 from pykruise.sandbox.apiserver.managed.values import ABSENT, compare
 
-__all__ = [
-    "METADATA_ITSELF",
-    "SERVERS_METADATA",
-    "TYPE",
-    "Owned",
-    "owned_by_creator",
-    "set_between",
-    "unlike",
-]
-
 TYPE: Final = frozenset({"apiVersion", "kind"})
 SERVERS_METADATA: Final = frozenset(
     {

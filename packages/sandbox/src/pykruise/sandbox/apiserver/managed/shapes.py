@@ -20,8 +20,6 @@ import orjson
 from pykruise.kube.package_data import package_data
 from pykruise.kube.schemas.builtin_types import fields_of
 
-__all__ = ["FREE", "SCALAR", "Shape", "of_definition", "of_schema"]
-
 _METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 

@@ -9,8 +9,6 @@ import msgspec
 
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
 
-__all__ = ["APPLY", "Entry", "Manager", "State", "Taken", "read", "set_of", "written"]
-
 APPLY: Final = "Apply"
 
 

@@ -21,8 +21,6 @@ from pykruise.kube.values.go_text import quoted
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet, has, show_step
 from pykruise.sandbox.apiserver.managed.shapes import FREE, Shape
 
-__all__ = ["ABSENT", "Changes", "InvalidError", "check", "compare", "fields_in", "merge", "named", "remove"]
-
 
 class _Absent:
     """The value of a place that is not there."""

@@ -14,8 +14,6 @@ from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.objects.storage import Change
 
-__all__ = ["EventExpiry"]
-
 _SHELF: Final = "events"
 
 

@@ -16,8 +16,6 @@ from pykruise.sandbox.apiserver.core import Core
 from pykruise.sandbox.apiserver.requests.call import Call
 from pykruise.sandbox.apiserver.requests.statuses import forbidden, not_found
 
-__all__ = ["FIRST_NAMESPACES", "check_namespace", "check_not_immortal"]
-
 FIRST_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 _IMMORTAL: Final = ("default", "kube-public", "kube-system")
 _PHASE: Final = 0

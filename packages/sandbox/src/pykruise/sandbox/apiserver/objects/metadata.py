@@ -24,19 +24,6 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.values.go_text import quoted
 from pykruise.kube.values.hashing import rand_suffix
 
-__all__ = [
-    "FOREGROUND",
-    "ORPHAN",
-    "carry_over",
-    "finalizer_advice",
-    "generate_name",
-    "new_uid",
-    "stamp_new",
-    "validate_changed",
-    "validate_new",
-    "wipe",
-]
-
 Metadata = dict[str, Any]
 
 ORPHAN: Final = "orphan"

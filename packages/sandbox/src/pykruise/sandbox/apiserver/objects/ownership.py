@@ -30,8 +30,6 @@ from pykruise.sandbox.apiserver.requests.call import Call, flag
 from pykruise.sandbox.apiserver.requests.encoding import encode_object
 from pykruise.sandbox.apiserver.requests.statuses import Refusal
 
-__all__ = ["Kind", "Ownership", "manager_of"]
-
 _LONGEST_AGENT: Final = 128
 _MOST_SHOWN: Final = 1_024
 """Versions of objects whose managedFields are kept as they were shown."""

@@ -19,8 +19,6 @@ import msgspec
 
 from pykruise.kube.ids import Key
 
-__all__ = ["Change", "Compacted", "FutureRevision", "MemoryStorage", "Page", "Storage", "Stored", "path_of"]
-
 _FEW: Final = 1_000
 """Up to so many differences it is quicker to mend an order than to sort anew."""
 

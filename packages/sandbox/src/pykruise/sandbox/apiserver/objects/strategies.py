@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from pykruise.kube.documents import Document
 from pykruise.kube.errors import Cause
 
-__all__ = ["Strategy"]
-
 
 class Strategy(Protocol):
     """What a kind adds to the life every object has (metadata, versions, deletion)."""

@@ -19,8 +19,6 @@ from pykruise.sandbox.apiserver.plugins.limits import admit_pod
 from pykruise.sandbox.apiserver.requests.call import Call
 from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
 
-__all__ = ["admit", "give_priority", "system_class"]
-
 _RUNTIMES: Final = "runtimeclasses.node.k8s.io"
 _CLASSES: Final = "priorityclasses.scheduling.k8s.io"
 _PREEMPTS: Final = "PreemptLowerPriority"

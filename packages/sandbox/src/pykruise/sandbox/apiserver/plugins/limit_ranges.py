@@ -13,8 +13,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.values.quantities import Quantity
 from pykruise.sandbox.apiserver.plugins.quota_usage import Amounts, amounts, pod_limits, pod_requests
 
-__all__ = ["ANNOTATION", "default_resources", "violations"]
-
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 
 # ── defaults ─────────────────────────────────────────────────────────────────

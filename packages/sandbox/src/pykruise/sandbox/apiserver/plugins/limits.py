@@ -27,8 +27,6 @@ from pykruise.sandbox.apiserver.plugins.quota_usage import (
 from pykruise.sandbox.apiserver.requests.call import Call
 from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
 
-__all__ = ["admit_pod", "check"]
-
 _UNCOUNTED: Final = ("bindings", "events", "events.events.k8s.io")
 
 

@@ -8,8 +8,6 @@ from typing import Final
 from pykruise.kube.documents import Document, decode
 from pykruise.sandbox.apiserver.objects.storage import Change, Storage
 
-__all__ = ["LIMIT_RANGES", "QUOTAS", "Limits"]
-
 QUOTAS: Final = "resourcequotas"
 LIMIT_RANGES: Final = "limitranges"
 

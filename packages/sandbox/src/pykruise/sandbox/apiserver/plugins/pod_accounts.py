@@ -17,8 +17,6 @@ from pykruise.sandbox.apiserver.objects.metadata import generate_name
 from pykruise.sandbox.apiserver.requests.call import Call
 from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
 
-__all__ = ["await_default_account", "give_account"]
-
 _ACCOUNTS: Final = "serviceaccounts"
 _DEFAULT: Final = "default"
 _MIRROR: Final = "kubernetes.io/config.mirror"

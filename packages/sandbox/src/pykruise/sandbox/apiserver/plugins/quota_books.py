@@ -25,8 +25,6 @@ from pykruise.sandbox.apiserver.plugins.quota_usage import (
     usage_of,
 )
 
-__all__ = ["QuotaBooks"]
-
 _NOTHING: Final[Amounts] = {}
 
 

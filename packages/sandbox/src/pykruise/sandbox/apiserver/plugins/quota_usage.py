@@ -13,20 +13,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.values.quantities import Quantity
 from pykruise.sandbox.apiserver.builtin.pod_spec import qos_class
 
-__all__ = [
-    "ZERO",
-    "Amounts",
-    "amounts",
-    "concerns",
-    "matching",
-    "missing_requests",
-    "pod_limits",
-    "pod_requests",
-    "shelves_of",
-    "shown",
-    "usage_of",
-]
-
 Amounts = dict[str, Quantity]
 """Quantities by the name of a resource."""
 

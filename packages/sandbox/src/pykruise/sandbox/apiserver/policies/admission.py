@@ -37,8 +37,6 @@ from pykruise.sandbox.apiserver.requests.statuses import Refusal, forbidden
 from pykruise.sandbox.apiserver.webhooks.configurations import is_exempt
 from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, Seen
 
-__all__ = ["PolicyAdmission"]
-
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 _KEPT: Final = frozenset(
     """name generateName namespace uid resourceVersion generation creationTimestamp deletionTimestamp

@@ -14,8 +14,6 @@ import msgspec
 from pykruise.sandbox.apiserver.custom.expressions import EvaluationError, Expression, conditions_hold
 from pykruise.sandbox.apiserver.policies.reading import Policy, Validation, used_variables
 
-__all__ = ["Denial", "judge"]
-
 
 class Denial(msgspec.Struct, frozen=True):
     """A validation that does not hold, or that has no value."""

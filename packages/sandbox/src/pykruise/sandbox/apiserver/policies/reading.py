@@ -24,18 +24,6 @@ from pykruise.sandbox.apiserver.custom.expressions import (
 )
 from pykruise.sandbox.apiserver.webhooks.configurations import Rule, rule_from
 
-__all__ = [
-    "Binding",
-    "Matching",
-    "ParamRef",
-    "Policy",
-    "Validation",
-    "binding_from",
-    "names_of",
-    "policy_from",
-    "used_variables",
-]
-
 
 class NamedRule(msgspec.Struct, frozen=True):
     """A rule, for objects of these names only (empty: of any)."""

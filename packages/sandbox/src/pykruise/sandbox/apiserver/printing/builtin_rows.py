@@ -35,8 +35,6 @@ from pykruise.sandbox.apiserver.printing.workload_rows import (
     print_stateful_set,
 )
 
-__all__ = ["PRINTERS", "Print"]
-
 Print = Callable[[Doc, Instant], list[Any]]
 
 

@@ -11,26 +11,6 @@ from typing import Any, Final
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.values.selectors import SelectorError, format_label_selector
 
-__all__ = [
-    "NONE",
-    "UNKNOWN",
-    "UNSET",
-    "Doc",
-    "age_of",
-    "containers_of",
-    "human_duration",
-    "is_ending",
-    "is_true",
-    "labels_text",
-    "name_of",
-    "selector_text",
-    "since",
-    "spec_of",
-    "status_of",
-    "template_spec",
-    "with_more",
-]
-
 Doc = Mapping[str, Any]
 NONE: Final = "<none>"
 UNKNOWN: Final = "<unknown>"

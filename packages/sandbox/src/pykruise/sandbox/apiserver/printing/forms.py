@@ -15,8 +15,6 @@ from pykruise.kube.documents import Document, decode
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.requests.negotiation import Form
 
-__all__ = ["list_in_form", "object_in_form"]
-
 
 def object_in_form(entry: CatalogEntry, raw: bytes, *, form: Form, now: Instant) -> bytes:
     """One object."""

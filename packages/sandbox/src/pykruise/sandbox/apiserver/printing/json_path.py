@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-__all__ = ["JSONPathError", "compile_path"]
-
 Finder = Callable[[Any], list[Any]]
 _Step = Callable[[Iterable[Any]], Iterator[Any]]
 

@@ -20,8 +20,6 @@ from pykruise.sandbox.apiserver.printing.cells import (
     status_of,
 )
 
-__all__ = ["print_pod"]
-
 
 def print_pod(pod: Doc, now: Instant) -> list[Any]:
     """Name, ready containers, state, restarts, age; wide: address, nodes, readiness gates."""

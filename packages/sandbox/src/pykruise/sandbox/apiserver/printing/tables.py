@@ -20,8 +20,6 @@ from pykruise.sandbox.apiserver.printing.builtin_rows import PRINTERS, Print
 from pykruise.sandbox.apiserver.printing.cells import Doc, age_of, name_of, since
 from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile_path
 
-__all__ = ["table_for"]
-
 
 def table_for(entry: CatalogEntry, docs: Sequence[Document], *, now: Instant) -> Document:
     """A Table with a row for each document, in their order; rows have no `object` yet."""

@@ -27,16 +27,6 @@ from pykruise.sandbox.apiserver.printing.cells import (
     template_spec,
 )
 
-__all__ = [
-    "print_controller_revision",
-    "print_cron_job",
-    "print_daemon_set",
-    "print_deployment",
-    "print_job",
-    "print_replica_set",
-    "print_stateful_set",
-]
-
 
 def print_deployment(deployment: Doc, now: Instant) -> list[Any]:
     """A Deployment's cells."""

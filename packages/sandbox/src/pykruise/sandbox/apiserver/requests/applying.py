@@ -39,8 +39,6 @@ from pykruise.sandbox.apiserver.requests.statuses import (
     unclassified_error,
 )
 
-__all__ = ["apply"]
-
 _KUBECTL: Final = "kubectl"
 
 

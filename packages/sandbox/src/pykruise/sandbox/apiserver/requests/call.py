@@ -16,8 +16,6 @@ from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.requests.negotiation import Form
 from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid_options
 
-__all__ = ["Answer", "Call", "check_write_options", "flag", "unsupported_dry_run", "whole_number"]
-
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """A request to a served resource."""

@@ -14,8 +14,6 @@ from pykruise.sandbox.apiserver.requests.call import Call
 from pykruise.sandbox.apiserver.requests.negotiation import read_body, summary_of
 from pykruise.sandbox.apiserver.requests.statuses import Refusal, bad_request, invalid
 
-__all__ = ["of_body", "of_patch", "typed"]
-
 
 def of_body(call: Call) -> Document:
     """The object in a request's body, in canonical shape. Raises Refusal."""

@@ -37,18 +37,6 @@ from pykruise.sandbox.apiserver.requests.statuses import (
     unclassified_error,
 )
 
-__all__ = [
-    "CRD_CLEANUP",
-    "DeleteOptions",
-    "check_preconditions",
-    "delete",
-    "delete_collection",
-    "delete_stored",
-    "deletes_with_update",
-    "options_of",
-    "remove_with_update",
-]
-
 CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 """Keeps a CRD until its objects are gone."""
 

@@ -14,8 +14,6 @@ from pykruise.kube.documents import Document
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Subresource
 from pykruise.sandbox.version import VERSION
 
-__all__ = ["discovery_answer"]
-
 _AGGREGATED: Final = ("v2", "v2beta1")
 
 

@@ -15,8 +15,6 @@ from pykruise.kube.documents import Document, canonical, decode
 from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.objects.storage import Stored
 
-__all__ = ["encode_object", "event_line", "list_body", "relabel", "revised", "with_revision"]
-
 Bytes = bytes | memoryview
 _FIRST: Final = ("apiVersion", "kind")
 

@@ -26,8 +26,6 @@ from pykruise.sandbox.apiserver.requests.selection import Selection
 from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid, not_found
 from pykruise.sandbox.apiserver.requests.watches import WatchStream
 
-__all__ = ["LOG_EVERY", "LogStream", "follow_log", "read_log"]
-
 LOG_EVERY: Final = "sandbox.pykruise.io/log-every"
 """Annotation of a pod: its containers write a line each time so many seconds have passed."""
 

@@ -23,20 +23,6 @@ from pykruise.sandbox.apiserver.requests.statuses import (
     unsupported_media_type,
 )
 
-__all__ = [
-    "BODY_LIMIT",
-    "JSON",
-    "PLAIN",
-    "YAML",
-    "Form",
-    "form_of",
-    "parse_json",
-    "parse_yaml",
-    "read_body",
-    "summary_of",
-    "to_yaml",
-]
-
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 BODY_LIMIT: Final = 3 * 1024 * 1024

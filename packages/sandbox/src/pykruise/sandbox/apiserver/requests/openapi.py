@@ -20,8 +20,6 @@ from pykruise.kube.schemas.builtin_types import Field, fields_of
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 from pykruise.sandbox.version import VERSION
 
-__all__ = ["V2_MEDIA_TYPE", "openapi_answer", "openapi_v2_answer"]
-
 _ROOT: Final = "/openapi/v3"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _REF: Final = "#/components/schemas/"

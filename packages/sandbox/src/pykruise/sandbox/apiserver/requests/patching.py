@@ -32,8 +32,6 @@ from pykruise.sandbox.apiserver.requests.statuses import (
     wrong_content_type,
 )
 
-__all__ = ["Wanted", "is_apply", "read_patch"]
-
 _LOG = logging.getLogger(__name__)
 _JSON_KINDS = {bool: "bool", str: "string", list: "array", dict: "object", type(None): "null"}
 _ALWAYS_READ = ("apiVersion", "kind")

@@ -19,8 +19,6 @@ from pykruise.kube.documents import Document
 from pykruise.kube.package_data import package_data
 from pykruise.kube.schemas.builtin_types import Field, fields_of
 
-__all__ = ["MEDIA_TYPE", "ProtobufError", "to_document"]
-
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"

@@ -42,8 +42,6 @@ from pykruise.sandbox.apiserver.requests.statuses import (
 )
 from pykruise.sandbox.apiserver.requests.watches import WatchStream, event_type
 
-__all__ = ["get", "list_page", "watch"]
-
 _SHORTEST_WATCH_S: Final = 1_800.0
 _BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"

@@ -23,8 +23,6 @@ from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_o
 from pykruise.sandbox.apiserver.requests.decoding import of_body
 from pykruise.sandbox.apiserver.requests.statuses import bad_request, invalid
 
-__all__ = ["REVIEWS"]
-
 _ANYTHING: Final[list[PolicyRule]] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},

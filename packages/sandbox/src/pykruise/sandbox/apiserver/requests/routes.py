@@ -12,8 +12,6 @@ import msgspec
 
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry
 
-__all__ = ["Route", "route"]
-
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """What a path means. `watch`: it is one of the old paths with `/watch/` in them.

@@ -27,8 +27,6 @@ from pykruise.sandbox.apiserver.requests.statuses import (
 )
 from pykruise.sandbox.apiserver.requests.writes import modify
 
-__all__ = ["get_scale", "patch_scale", "put_scale", "scale_of"]
-
 _DEFINITION: Final = "io.k8s.api.autoscaling.v1.Scale"
 
 

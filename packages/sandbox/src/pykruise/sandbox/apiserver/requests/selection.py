@@ -17,8 +17,6 @@ from pykruise.sandbox.apiserver.catalog import CatalogEntry
 from pykruise.sandbox.apiserver.objects.storage import Stored
 from pykruise.sandbox.apiserver.requests.statuses import bad_request
 
-__all__ = ["ALL", "Selection", "fields_extractor", "selection_of"]
-
 _OF_EVERY_KIND = ("metadata.name", "metadata.namespace")
 
 

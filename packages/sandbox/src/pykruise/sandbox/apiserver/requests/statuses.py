@@ -15,37 +15,6 @@ from pykruise.kube.errors import Cause, Status, StatusDetails
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.go_text import quoted
 
-__all__ = [
-    "MODIFIED_MEANWHILE",
-    "Refusal",
-    "already_exists",
-    "bad_request",
-    "conflict",
-    "continue_token_expired",
-    "expired",
-    "forbidden",
-    "internal_error",
-    "invalid",
-    "invalid_options",
-    "method_not_allowed",
-    "method_not_supported",
-    "no_representation",
-    "not_acceptable",
-    "not_found",
-    "not_while_terminating",
-    "page_not_found",
-    "request_entity_too_large",
-    "status_document",
-    "status_of",
-    "success_document",
-    "too_large_resource_version",
-    "too_many_requests",
-    "unclassified_error",
-    "unprocessable",
-    "unsupported_media_type",
-    "wrong_content_type",
-]
-
 
 class Refusal(Exception):  # noqa: N818  (it is an answer, not a fault of this program)
     """The answer is an error Status. `continue_token` goes into the Status' list metadata."""

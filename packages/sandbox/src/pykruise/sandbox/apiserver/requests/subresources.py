@@ -38,8 +38,6 @@ from pykruise.sandbox.apiserver.requests.statuses import (
 )
 from pykruise.sandbox.apiserver.requests.writes import modify, review
 
-__all__ = ["bind", "connect", "evict", "finalize"]
-
 _CREATED: Final = canonical(
     {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 )

@@ -20,8 +20,6 @@ from pykruise.sandbox.apiserver.requests.call import Answer, Call, check_write_o
 from pykruise.sandbox.apiserver.requests.negotiation import read_body
 from pykruise.sandbox.apiserver.requests.statuses import bad_request, conflict, invalid, not_found
 
-__all__ = ["request_token"]
-
 _DEFAULT_S: Final = 3600
 _SHORTEST_S: Final = 600
 _LONGEST_S: Final = 1 << 32

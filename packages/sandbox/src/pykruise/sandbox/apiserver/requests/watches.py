@@ -18,8 +18,6 @@ import msgspec
 from pykruise.sandbox.apiserver.objects.storage import Change, Stored
 from pykruise.sandbox.apiserver.requests.selection import Selection
 
-__all__ = ["Encoder", "Hub", "HubStats", "LineStream", "WatchStream", "event_type"]
-
 BOOKMARK_EVERY_S: Final = 60.0
 _TIMER_SLACK_S: Final = 0.001  # a timer may fire within the clock's resolution before its time
 

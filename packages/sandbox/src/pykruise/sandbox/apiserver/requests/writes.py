@@ -40,20 +40,6 @@ from pykruise.sandbox.apiserver.requests.statuses import (
     unclassified_error,
 )
 
-__all__ = [
-    "Change",
-    "Tracks",
-    "check_may_create",
-    "check_name",
-    "create",
-    "create_document",
-    "modify",
-    "patch",
-    "replace",
-    "review",
-    "update",
-]
-
 _NAME_ATTEMPTS: Final = 8
 _CONFLICT_ATTEMPTS: Final = 5
 

@@ -26,9 +26,6 @@ from pykruise.sandbox.apiserver.schemas.paths import (
     show,
 )
 
-__all__ = ["compile_check"]
-
-
 _TYPE_NAMES: Final = {
     bool: "boolean",
     dict: "object",

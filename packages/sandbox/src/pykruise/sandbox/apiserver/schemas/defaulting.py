@@ -9,8 +9,6 @@ from typing import Any
 from pykruise.kube.documents import deep_copy
 from pykruise.sandbox.apiserver.schemas.paths import Schema
 
-__all__ = ["Fill", "compile_fill"]
-
 Fill = Callable[[Any], None]
 
 

@@ -18,8 +18,6 @@ from pykruise.sandbox.apiserver.schemas.paths import (
     show,
 )
 
-__all__ = ["compile_embedded_check", "compile_list_check"]
-
 
 def compile_list_check(node: Schema) -> Check | None:
     """Uniqueness in lists of type `set` and `map`."""

@@ -9,8 +9,6 @@ from typing import Any
 
 from pykruise.kube.errors import Cause
 
-__all__ = ["Check", "Found", "MapKey", "Path", "Schema", "accept", "identity", "repeated", "show", "steps_of"]
-
 Schema = Mapping[str, Any]
 """A node of an OpenAPI v3 schema, as a CRD holds it."""
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pykruise.sandbox.apiserver.schemas.paths import Path, Schema, show
 
-__all__ = ["Prune", "compile_prune"]
-
 Prune = Callable[[Any, Path, list[str]], None]
 
 

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from pykruise.sandbox.apiserver.schemas.paths import Path, Schema, identity, steps_of
 
-__all__ = ["unchanged"]
-
 
 def unchanged(path: Path, new: Any, old: Any, node: Schema | None) -> bool:
     """Whether some part that contains `path` is the same in both documents."""

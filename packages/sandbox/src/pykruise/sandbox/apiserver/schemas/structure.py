@@ -12,8 +12,6 @@ from pykruise.kube.values.patterns import PatternError, compile_pattern
 from pykruise.sandbox.apiserver.schemas.checks import compile_check
 from pykruise.sandbox.apiserver.schemas.paths import Found, Schema
 
-__all__ = ["ROOT", "bad_defaults", "offences"]
-
 
 class Level(NamedTuple):
     """Where a node stands, in the words the server has for a node without a type."""

@@ -28,8 +28,6 @@ from pykruise.sandbox.apiserver.custom.expressions import (
 )
 from pykruise.sandbox.apiserver.schemas.paths import Found, MapKey, Path, Schema, show
 
-__all__ = ["Rules", "compile_rules", "rule_offences"]
-
 _VARIABLES: Final = frozenset(("self", "oldSelf"))
 _ABSENT: Final = object()
 

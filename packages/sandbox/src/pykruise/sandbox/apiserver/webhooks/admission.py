@@ -47,7 +47,6 @@ from pykruise.sandbox.apiserver.webhooks.wire import (
 if TYPE_CHECKING:
     from pykruise.sandbox.apiserver.webhooks.seeing import Seeing, Seen
 
-__all__ = ["WebhookAdmission"]
 
 _SHELVES: Final = {
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": True,

@@ -12,8 +12,6 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-__all__ = ["CallFailedError", "Caller", "NoCaller", "Target", "target_of"]
-
 _ANY: Final = 443
 
 

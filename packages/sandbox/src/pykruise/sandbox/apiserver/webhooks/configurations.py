@@ -16,8 +16,6 @@ from pykruise.kube.values.selectors import Selector, selector_from
 from pykruise.sandbox.apiserver.custom.expressions import CONDITION_VARIABLES, Expression, compile_expression
 from pykruise.sandbox.apiserver.webhooks.calling import Target, target_of
 
-__all__ = ["Rule", "Webhook", "is_exempt", "rule_from", "webhooks_in"]
-
 _EXEMPT: Final = frozenset(
     (
         "mutatingadmissionpolicies",

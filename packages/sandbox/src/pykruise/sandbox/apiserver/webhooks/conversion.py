@@ -22,8 +22,6 @@ from pykruise.sandbox.apiserver.webhooks.wire import (
     status_error,
 )
 
-__all__ = ["WebhookConversions", "WebhookConverter"]
-
 _TIMEOUT_S: Final = 30.0
 
 

@@ -18,8 +18,6 @@ from pykruise.sandbox.apiserver.objects.storage import Stored
 from pykruise.sandbox.apiserver.requests.scale import scale_of
 from pykruise.sandbox.apiserver.requests.statuses import not_found
 
-__all__ = ["Seeing", "Seen"]
-
 
 class Seen(NamedTuple):
     """How a reviewer sees a write: the entry whose version it is in."""

@@ -17,16 +17,6 @@ import orjson
 from pykruise.kube.documents import Document
 from pykruise.kube.values.go_text import quoted
 
-__all__ = [
-    "CallingError",
-    "Response",
-    "admission_body",
-    "conversion_body",
-    "read_admission",
-    "read_conversion",
-    "status_error",
-]
-
 _ADMISSION: Final = "admission.k8s.io"
 _CONVERSION: Final = "apiextensions.k8s.io/v1"
 
