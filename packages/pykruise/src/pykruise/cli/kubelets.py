@@ -142,7 +142,7 @@ async def _greet(client: Client, kubelets: Kubelets, options: KubeletsOptions) -
     names = first if options.nodes == 1 else f"{first} to {last}"
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(
-        f"{options.nodes} simulated nodes are registered ({names}); pods are simulated: no container runs. Ctrl-C ends it."
+        f"{options.nodes} simulated nodes are registered ({names}); no container runs there. Ctrl-C ends it."
     )
     await asyncio.sleep(PATIENCE_S)
     own = {f"{options.prefix}{number + 1}" for number in range(options.nodes)}

@@ -222,7 +222,11 @@ def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
 def _kept_pods(sight: BudgetSight, found: Computed) -> Iterator[Wait]:
     """Who waits for it."""
     total, desired = found.status["totalReplicas"], found.status["desiredAvailable"]
-    remedy = "" if desired < total else "raise maxUnavailable, or lower minAvailable: now every disruption is refused"
+    remedy = (
+        ""
+        if desired < total
+        else "raise maxUnavailable, or lower minAvailable: now every disruption is refused"
+    )
     for name, count in sorted(sight.kept.items()):
         words = f"this budget refused {count} disruption{'s' if count > 1 else ''}"
         yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)

@@ -178,7 +178,8 @@ class CloneSetStatus(Status, frozen=True, kw_only=True):
 
 
 class CloneSet(ApiObject, frozen=True, kw_only=True):
-    """A set of interchangeable pods. You choose which pods a scale-in deletes; updates recreate pods or change them in place."""
+    """A set of interchangeable pods. You choose which pods a scale-in deletes; updates recreate pods or update them
+    in place."""
 
     api_version: str = CLONE_SETS.api_version
     kind: str = CLONE_SETS.kind

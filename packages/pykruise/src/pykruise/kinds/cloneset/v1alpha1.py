@@ -39,7 +39,8 @@ class CloneSetSpecV1Alpha1(CommonSpec, frozen=True, kw_only=True):
 
 
 class CloneSetV1Alpha1(ApiObject, frozen=True, kw_only=True):
-    """A set of interchangeable pods. You choose which pods a scale-in deletes; updates recreate pods or change them in place."""
+    """A set of interchangeable pods. You choose which pods a scale-in deletes; updates recreate pods or update them
+    in place."""
 
     api_version: str = f"{CLONE_SETS.group}/v1alpha1"
     kind: str = CLONE_SETS.kind
