@@ -104,7 +104,7 @@ async def test_volume_claim_templates_changed_alone_move_no_pod_and_explain_says
     assert await sizes(stage) == ["1Gi"] * REPLICAS
     assert {*await revisions(stage)} == known
     words = await in_words(stage)
-    assert "done" in words.partition(".")[0]
+    assert "Healthy" in words.partition(".")[0]
     assert "keeps its claims: spec.volumeClaimTemplates changed" in words
     # and a pod that comes from now on has the new claim
     await stage.scale("web", REPLICAS + 1)

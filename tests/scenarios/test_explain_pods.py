@@ -111,7 +111,7 @@ async def test_it_says_which_pods_have_spent_it_which_wait_and_when_the_next_may
     assert found.next[0] == "deletion, eviction: would be refused"
     assert "the next pod may go when 1 more pod serves" in found.next
     by_pod = {wait.pods: wait for wait in found.waits}
-    assert by_pod[(second.name,)].words.endswith("and was kept by the budget")
+    assert by_pod[(second.name,)].words == "this budget refused 2 disruptions"
     assert (successor,) in by_pod  # which uses the budget up
     # and the one that does not serve may go at any time
     found = await of_pod(stage, successor)

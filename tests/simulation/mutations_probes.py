@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from pykruise.agent.rules import probe_checks
+from pykruise.agent.simulated import probe_agents
 from pykruise.kinds.nodepodprobe import plan as node_plan
 from pykruise.kinds.nodepodprobe import snapshot as node_snapshot
 from pykruise.kinds.nodepodprobe.kind import KIND as NODE_POD_PROBE
@@ -14,7 +15,6 @@ from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.probes import marks as probe_marks
 from pykruise.runtime.plan import Plan
-from pykruise.sandbox import probe_agents
 from simulation.mutating import Change, always
 
 __all__ = ["PODPROBEMARKER"]

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 
 from pykruise.agent.rules import recreations
+from pykruise.agent.simulated import recreate_agents
 from pykruise.kinds.containerrecreaterequest import admission, plan, view
 from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.view import Turn
 from pykruise.runtime.named_objects import Named
 from pykruise.runtime.plan import Plan
-from pykruise.sandbox import recreate_agents
 from simulation.mutating import Change, always, trusts_the_cache
 
 __all__ = ["CONTAINERRECREATEREQUEST"]
