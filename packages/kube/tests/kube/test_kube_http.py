@@ -19,6 +19,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Request
 from pykruise.kube.config.connection import Connection, Credentials, StaticCredentials, bearer
 from pykruise.kube.errors import (
+    ConfigurationError,
     ConnectionLostError,
     GoneError,
     NotFoundError,
@@ -300,6 +301,15 @@ async def test_a_proxy_that_opens_no_tunnel_is_a_server_that_cannot_be_reached(
     # when, then
     with pytest.raises(UnreachableError, match=expected):
         await transport.request(Request("GET", "/version"))
+
+
+@pytest.mark.parametrize("url", ["socks5://me:key@proxy:1", "http://me:key@proxy:99999", "proxy:3128"])
+def test_a_proxy_that_cannot_be_used_is_an_error_without_its_password(url: str) -> None:
+    with pytest.raises(
+        ConfigurationError, match="is not supported; use an http:// or https:// URL"
+    ) as caught:
+        HttpTransport(Connection("https://10.0.0.1", proxy=url))
+    assert "key" not in str(caught.value)
 
 
 async def test_a_proxy_that_is_not_there_is_a_server_that_cannot_be_reached(

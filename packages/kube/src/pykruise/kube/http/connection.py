@@ -250,8 +250,8 @@ async def _connect(
             server_hostname=origin.name,
             goodbye_s=GOODBYE_S,
         )
-    if proxy is not None and proxy.is_tls:
-        tls = ssl.create_default_context()
+    if proxy is not None:
+        tls = proxy.tls
     near = proxy or origin
     _, connection = await loop.create_connection(
         make,

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from pykruise.kube.errors import ConfigurationError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.http.heads import HEAD_END, LINE_END, request_head
 
@@ -30,27 +31,35 @@ _PORTS: Final = {"http": 80, "https": 443}
 class ProxyAddress(msgspec.Struct, frozen=True):
     """Where a proxy is."""
 
-    is_tls: bool
+    tls: ssl.SSLContext | None
+    """For the way to the proxy itself, which all connections share; None: plain HTTP."""
     host: str
     port: int
     authorization: str
     """The header Proxy-Authorization; empty: none."""
 
     def __str__(self) -> str:
-        return f"{'https' if self.is_tls else 'http'}://{self.host}:{self.port}"
+        return f"{'https' if self.tls is not None else 'http'}://{self.host}:{self.port}"
 
 
 def read_proxy(url: str) -> ProxyAddress | None:
-    """The proxy of a URL such as `http://user:key@proxy:3128`; empty: None."""
+    """The proxy of a URL such as `http://user:key@proxy:3128`; empty: None. Raises ConfigurationError."""
     if not url:
         return None
     parts = urlsplit(url)
+    try:
+        usual = _PORTS[parts.scheme]
+        port = parts.port or usual
+    except (ValueError, KeyError) as error:  # the URL may have a password: it is not shown
+        raise ConfigurationError(
+            f"the proxy {parts.scheme}://{parts.hostname} is not supported; use an http:// or https:// URL with a port"
+        ) from error
     authorization = ""
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    port = parts.port or _PORTS.get(parts.scheme, 80)
-    return ProxyAddress(parts.scheme == "https", parts.hostname or "", port, authorization)
+    tls = ssl.create_default_context() if parts.scheme == "https" else None
+    return ProxyAddress(tls, parts.hostname or "", port, authorization)
 
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -71,10 +80,7 @@ async def open_tunnel(
     The caller bounds the time.
     """
     transport, greeting = await loop.create_connection(
-        lambda: _Greeting(loop),
-        proxy.host,
-        proxy.port,
-        ssl=ssl.create_default_context() if proxy.is_tls else None,
+        lambda: _Greeting(loop), proxy.host, proxy.port, ssl=proxy.tls
     )
     try:
         fields = [("Host", target)]
