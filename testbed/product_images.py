@@ -35,7 +35,7 @@ LEFT_OUT = (
 )
 LIBRARIES = "opt/pykruise"
 PYTHON = "/usr/bin/python3"
-MANAGER_PROGRAM = f'#!/bin/sh\nexec {PYTHON} -m pykruise manager "$@"\n'
+MANAGER_PROGRAM = f'#!/bin/sh\nexec {PYTHON} -m pykruise.cli manager "$@"\n'
 AGENT_PROGRAM = f"#!{PYTHON}\nimport sys\nfrom pykruise.agent.main import main\nsys.exit(main())\n"
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -61,7 +61,7 @@ MANAGER = Recipe(
     name="pykruise/kruise-manager",
     requirements="manager.txt",
     parts=("kube", "pykruise"),
-    command=(PYTHON, "-m", "pykruise"),
+    command=(PYTHON, "-m", "pykruise.cli"),
     arguments=("manager",),
     program=("manager", MANAGER_PROGRAM),
     user="65534:65534",
@@ -70,9 +70,9 @@ DASHBOARD = Recipe(
     name="pykruise/kruise-dashboard",
     requirements="dashboard.txt",
     parts=("kube", "sandbox", "pykruise", "dashboard"),
-    command=(PYTHON, "-m", "pykruise"),
+    command=(PYTHON, "-m", "pykruise.cli"),
     arguments=("dashboard", "--shared"),
-    program=("dashboard", f'#!/bin/sh\nexec {PYTHON} -m pykruise dashboard --shared "$@"\n'),
+    program=("dashboard", f'#!/bin/sh\nexec {PYTHON} -m pykruise.cli dashboard --shared "$@"\n'),
     user="65534:65534",
 )
 AGENT = Recipe(

@@ -27,7 +27,7 @@ ALONE = (
 )
 """Flags of a manager that is the only one, without health probes and without webhooks."""
 
-PYKRUISE = (sys.executable, "-m", "pykruise")
+PYKRUISE = (sys.executable, "-m", "pykruise.cli")
 
 
 READY_S = 120.0

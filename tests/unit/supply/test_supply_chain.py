@@ -193,7 +193,7 @@ def test_distributions_are_installed_from_their_folders_into_one_namespace(tmp_p
     assert {path.name for path in (tmp_path / "pykruise").iterdir()} == parts | {"examples"}
     # and works outside the checkout
     said = subprocess.run(
-        [sys.executable, "-P", "-m", "pykruise", "version"],
+        [sys.executable, "-P", "-m", "pykruise.cli", "version"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,

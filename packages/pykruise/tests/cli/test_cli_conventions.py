@@ -1,16 +1,26 @@
 """What every command takes: -h, --version, completion; and how one ends that is wrong, or whose output is not read."""
 
+import re
+import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from pykruise.agent.flags import help_text as agent_help
+from pykruise.cli.commands.words import Word
 from pykruise.cli.insight.charts import svg_charts
 from pykruise.cli.insight.playing.values import Played, Sample
-from pykruise.cli.main import app
+from pykruise.cli.kubectl.flags import parse
+from pykruise.cli.kubectl.tree import all_commands, flags_of, lookup
+from pykruise.cli.main import app, run_app
+from pykruise.dashboard.command import dashboard
 from pykruise.kube.version import __version__
+from pykruise.manager.flags import help_text as manager_help
 from support.scenario import cloneset
 from support.up import PYKRUISE, pykruise
 
@@ -22,6 +32,74 @@ def test_every_command_explains_itself_with_h(command: str) -> None:
     done = CliRunner().invoke(app, [command, "-h"])
     assert done.exit_code == 0
     assert "Usage:" in done.output
+
+
+def leaves(
+    command: click.Command, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All commands that do something, each with the words that name it."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name, child in command.commands.items():
+        yield from leaves(child, (*path, name))
+
+
+COMMANDS = {
+    **dict(leaves(app)),
+    ("dashboard",): dashboard,  # which the command of the same name loads
+}
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_the_help_of_every_command_has_examples_that_it_can_parse(path: tuple[str, ...]) -> None:
+    command = COMMANDS[path]
+    assert isinstance(command, Word)
+    assert command.examples
+    for example in command.examples:
+        line = next(part for part in example.split("|") if " ".join(path) in part)
+        words = shlex.split(line.removeprefix(" pykruise "), comments=True)
+        words = words[: words.index(">")] if ">" in words else words
+        assert words[: len(path)] == list(path), example
+        command.make_context(" ".join(path), words[len(path) :]).close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path, one in all_commands() if one.takes not in ("kubectl", "pykruise") and not one.is_hidden],
+    ids=" ".join,
+)
+def test_the_help_of_every_verb_has_examples_that_it_can_parse(path: tuple[str, ...]) -> None:
+    command = next(one for known, one in all_commands() if known == path)
+    if command.children:
+        return
+    assert command.examples
+    for example in command.examples:
+        words = shlex.split(example, comments=True)
+        found, named, rest = lookup(words[: words.index(">")] if ">" in words else words)
+        assert (found, named) == (command, path), example
+        if command.takes != "words":
+            parse(rest, flags_of(command))
+
+
+@pytest.mark.parametrize("text", [manager_help(), agent_help()], ids=["manager", "agent"])
+def test_the_help_of_programs_on_the_cluster_has_examples(text: str) -> None:
+    assert "\nExamples:\n  " in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [*((*path, "--nope") for path in COMMANDS if path != ("manager",)), ("nope",), ("plan", "--v", "much")],
+    ids=" ".join,
+)
+def test_every_usage_error_is_two_lines_of_the_same_form(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_app(arguments, program="pykruise") == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert re.match(r"error: [a-z].*[^.]$", first), first
+    assert re.fullmatch(r"See 'pykruise[ \w-]* --help' for usage\.", second), second
+    assert "pykruise pykruise" not in second
 
 
 def test_the_version_is_a_flag_too() -> None:

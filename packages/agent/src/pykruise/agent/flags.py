@@ -103,13 +103,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+EXAMPLES: Final = (
+    "  NODE_NAME=node-1 pykruise-agent --kubeconfig ~/.kube/config --socket-file containerd.sock",
+    "  NODE_NAME=node-1 pykruise-agent --feature-gates PodProbeMarkerGate=false --v 5",
+)
+
+
 def help_text() -> str:
     """What --help prints."""
     intro = (
         "Pull images ahead, recreate containers, probe pods and report what runs on the node $NODE_NAME,"
         " until SIGTERM or Ctrl-C."
     )
-    return "\n".join([intro, "", *help_lines(FLAGS)])
+    return "\n".join([intro, "", *help_lines(FLAGS), "", "Examples:", *EXAMPLES])
 
 
 def parse(argv: Sequence[str], *, environ: Mapping[str, str]) -> Settings | None:

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import click
 
+from pykruise.cli.commands.words import SETTINGS, word
 from pykruise.cli.errors import CommandError, one_line
 from pykruise.kube.errors import KubeError
 
 _PATH: click.Path = click.Path(path_type=Path)
 
 
-@click.command(context_settings={"show_default": True, "help_option_names": ["-h", "--help"]})
+@word(
+    context_settings=SETTINGS,
+    examples=("dashboard --open", "dashboard -n shop --port 8080", "dashboard --actions"),
+)
 @click.option(
     "--kubeconfig", type=_PATH, help="Which cluster (default: $KUBECONFIG, in-cluster, ~/.kube/config)."
 )

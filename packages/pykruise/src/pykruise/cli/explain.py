@@ -18,6 +18,7 @@ from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.injected import refused_origin
 from pykruise.cli.insight.known import kind_named, named, workloads
 from pykruise.cli.insight.look import Sight, look
+from pykruise.cli.insight.missing import missing
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.reach import Reach, reached
@@ -50,7 +51,7 @@ async def explained(
             return await attached.explain(client, key, now, settings)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
-        raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
+        raise await missing(client, kind.resource, key, error) from error
     found = await with_tries(client, explain(sight, sight.plan()), uid=sight.uid)
     return await with_mounts(client, await with_origin(client, found, sight))
 
@@ -146,7 +147,7 @@ async def explained_pod(
     try:
         return explain_pod(await look_at_pod(client, key, now=now, settings=settings))
     except NotFoundError as error:
-        raise CommandError(f"there is no Pod {key}: {error}") from error
+        raise await missing(client, PODS, key, error) from error
 
 
 DONE, FAILED, WAITING, BROKEN = 0, 1, 2, 3

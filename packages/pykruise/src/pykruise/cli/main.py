@@ -20,16 +20,11 @@ from pykruise.cli.commands.clusters import demo, kubelets, manager, up
 from pykruise.cli.commands.installing import crds, doctor, install, manifests, uninstall
 from pykruise.cli.commands.running import failed
 from pykruise.cli.commands.switching import storage, switch_over
+from pykruise.cli.commands.words import SETTINGS, group, usage_text
 from pykruise.kube.version import __version__
 
 
-@click.group(
-    context_settings={
-        "show_default": True,
-        "max_content_width": 110,
-        "help_option_names": ["-h", "--help"],
-    }
-)
+@group(context_settings=SETTINGS)
 @click.version_option(__version__, "--version", message="%(version)s")
 def app() -> None:
     """OpenKruise's workloads for Kubernetes, in Python."""
@@ -56,6 +51,7 @@ for one in (
 
 @app.command(
     short_help="Show what moves and what waits, in a browser.",
+    examples=("dashboard",),
     # Another distribution's, which knows its own flags.
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
     add_help_option=False,
@@ -70,7 +66,7 @@ def dashboard(context: click.Context) -> None:
         _say_how_to_install(context)
         return
     command: click.Command = next(iter(found)).load()
-    with command.make_context("pykruise dashboard", list(context.args), parent=context.parent) as own:
+    with command.make_context(context.info_name, list(context.args), parent=context.parent) as own:
         command.invoke(own)
 
 
@@ -84,13 +80,15 @@ def _say_how_to_install(context: click.Context) -> None:
     )
 
 
-@app.command()
+@app.command(examples=("version",))
 def version() -> None:
     """Print the version."""
     click.echo(__version__)
 
 
-@app.command(short_help="Print a shell's completion script.")
+@app.command(
+    short_help="Print a shell's completion script.", examples=("completion bash > ~/.pykruise-completion",)
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the completion script of a shell: source <(pykruise completion bash)."""
@@ -118,7 +116,7 @@ def run_app(argv: Sequence[str], *, program: str) -> int:
         try:
             call, argv = taken_out(argv, [flag for flag in GLOBAL if flag.name not in _OWN_FLAGS])
         except FlagError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {error}\nSee '{program} {argv[0]} --help' for usage.", err=True)
             return 1
     try:
         code = app.main(list(argv), prog_name=program, standalone_mode=False, obj=call)
@@ -126,7 +124,7 @@ def run_app(argv: Sequence[str], *, program: str) -> int:
         click.echo(error.format_message())
         return 0
     except click.ClickException as error:
-        error.show()
+        click.echo(usage_text(error, program), err=True)
         return 1
     except click.exceptions.Abort:
         return 130

@@ -18,6 +18,7 @@ from pykruise.cli.insight.forecasting import Forecast, forecast
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.generic import forecast_any
 from pykruise.cli.insight.known import insight_of, named, of_document
+from pykruise.cli.insight.missing import missing
 from pykruise.cli.insight.outlook import Outlook, head_lines, outlook_lines, pods_by_fate, section, shown
 from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.manifests import load_documents, read_documents
@@ -27,6 +28,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
+from pykruise.kube.values.near_misses import hint
 from pykruise.manager.settings import Settings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
@@ -158,7 +160,7 @@ async def live_document(client: Client, namespace: str, kind: Kind, name: str) -
     try:
         live = decode(await client.get(resource, namespace, name))
     except NotFoundError as error:
-        raise CommandError(f"there is no {resource.kind} {Key(namespace, name)}: {error}") from error
+        raise await missing(client, resource, Key(namespace, name), error) from error
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {
         "apiVersion": live["apiVersion"],
@@ -185,8 +187,11 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
         elif field in fields:
             _put(changed, fields[field].at(changed), _meant(field, value, one))
         else:
-            known = ", ".join((*(("image",) if insight.containers else ()), *fields)) or "nothing"
-            raise CommandError(f"--set {one!r}: {field!r} cannot be set here; there is: {known}")
+            known = (*(("image",) if insight.containers else ()), *fields)
+            others = f"; there is: {', '.join(known) or 'nothing'}"
+            raise CommandError(
+                f"--set {one!r}: {field!r} cannot be set here{hint(field, known, otherwise=others)}"
+            )
     return changed
 
 

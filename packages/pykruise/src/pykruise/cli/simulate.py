@@ -21,6 +21,7 @@ from pykruise.cli.insight.charts import svg_charts
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.known import bare, clocks, hub_form, is_of, workloads
 from pykruise.cli.insight.known import named as of_name
+from pykruise.cli.insight.missing import missing
 from pykruise.cli.insight.playing import (
     Drain,
     NodeChange,
@@ -378,7 +379,7 @@ async def _live(
                 return [], await live_play(client, kind, key, start=begin, settings=settings, **more)
             document = decode(await client.get(kind.resource, key.namespace, key.name))
         except NotFoundError as error:
-            raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
+            raise await missing(client, kind.resource, key, error) from error
     return [document], None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from pykruise.kinds import kinds
+from pykruise.kube.values.near_misses import hint
 from pykruise.pods.settings import Gate, Maturity
 
 GATES: Mapping[str, Gate] = {
@@ -211,8 +212,10 @@ def _items(texts: Iterable[str], gates: Mapping[str, Gate]) -> Iterator[tuple[st
                 continue
             name, _, value = (part.strip() for part in item.partition("="))
             if name not in gates and name not in ALIASES and name not in _META:
-                known = ", ".join((*_META, *sorted(gates)))
-                raise GateError(f"gate {name or item.strip()!r} is not known; known are: {known}")
+                known = (*_META, *sorted(gates))
+                others = f"; known are: {', '.join(known)}"
+                meant = hint(name, known, otherwise=others)
+                raise GateError(f"gate {name or item.strip()!r} is not known{meant}")
             if value not in _TRUE | _FALSE:
                 raise GateError(f"gate {name}: {value!r} is not a boolean; write {name}=true or {name}=false")
             yield name, value in _TRUE

@@ -7,7 +7,7 @@ alone means true. A flag that is not known is refused. One that has no effect he
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -168,10 +168,16 @@ _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
 """By the type of a field's default: its flag."""
 
 
+EXAMPLES: Final = (
+    "  pykruise manager --enable-leader-election=false --enable-webhooks=false --kubeconfig ~/.kube/config",
+    "  pykruise manager --feature-gates ImagePullJobGate=true --namespace shop --v 5",
+)
+
+
 def help_text() -> str:
     """All flags with their defaults, in the order in which one would look for them."""
     intro = "Run the controllers and webhooks against a cluster until SIGTERM or Ctrl-C."
-    return "\n".join([intro, "", *help_lines(all_flags())])
+    return "\n".join([intro, "", *help_lines(all_flags()), "", "Examples:", *EXAMPLES])
 
 
 # ── parsing ──────────────────────────────────────────────────────────────────

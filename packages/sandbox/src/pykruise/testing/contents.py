@@ -6,7 +6,7 @@ manifests (paths, texts, documents) ──▶ documents_of() ──▶ put()
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import yaml
@@ -16,13 +16,16 @@ from pykruise.kube.documents import Document, decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.inventory import discover
+from pykruise.kube.values.near_misses import hint
+from pykruise.sandbox.inventory import Inventory, discover
 from pykruise.sandbox.nodes.faults import Rule, rules_from
 
 __all__ = ["Manifest", "documents_of", "put", "resource_named", "rules_of"]
 
 Manifest = Path | str | Mapping[str, Any]
 """A file, a text in YAML or JSON with one or more documents, or a document."""
+
+_STRICT: Final = "Strict"
 
 
 def documents_of(manifests: Iterable[Manifest]) -> list[Document]:
@@ -51,24 +54,42 @@ def rules_of(failures: Sequence[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
 async def resource_named(client: Client, name: str) -> Resource:
     """The resource meant by a plural (`pods`), a kind (`Pod`), or either with its group. Raises LookupError."""
     wanted, _, group = name.lower().partition(".")
+    known: list[str] = []
     for resource in (await discover(client)).resources:
         names = (resource.plural, resource.kind.lower())
         if wanted in names and group in ("", resource.group):
             return resource
-    raise LookupError(f"the cluster serves nothing that is called {name!r}")
+        known.append(resource.plural)
+    raise LookupError(f"the cluster serves nothing that is called {name!r}{hint(wanted, known)}")
 
 
 async def put(client: Client, doc: Document) -> Document:
-    """Create the object, or merge it into the one that is there; returns it as stored."""
+    """Create the object, or merge it into the one that is there; returns it as stored.
+
+    A field that the kind does not have is refused, as kubectl does. Raises LookupError for a kind that is not served.
+    """
     inventory = await discover(client)
     resource = inventory.find(api_version=doc.get("apiVersion", ""), kind=doc.get("kind", ""))
     if resource is None:
-        raise LookupError(f"the cluster serves no {doc.get('kind')} of {doc.get('apiVersion')}")
+        raise LookupError(f"the cluster serves no {_served_nearly(inventory, doc)}")
     version = str(doc["apiVersion"]).rpartition("/")[2]
     resource = msgspec.structs.replace(resource, version=version)
     namespace = (doc["metadata"].get("namespace") or "default") if resource.namespaced else ""
     try:
-        return decode(await client.create(resource, namespace, doc))
+        return decode(await client.create(resource, namespace, doc, field_validation=_STRICT))
     except AlreadyExistsError:
         name = doc["metadata"]["name"]
-        return decode(await client.patch(resource, namespace, name, doc, patch_type=PatchType.MERGE))
+        return decode(
+            await client.patch(
+                resource, namespace, name, doc, patch_type=PatchType.MERGE, field_validation=_STRICT
+            )
+        )
+
+
+def _served_nearly(inventory: Inventory, doc: Document) -> str:
+    """The kind and version that a document names, and the served one that may have been meant."""
+    kind, version = str(doc.get("kind")), str(doc.get("apiVersion"))
+    versions = [one.api_version for one in inventory.resources if one.kind == kind]
+    if versions:
+        return f"{kind} of {version}; it serves {kind} of {', '.join(versions)}"
+    return f"{kind} of {version}{hint(kind, [one.kind for one in inventory.resources])}"

@@ -9,11 +9,21 @@ from pathlib import Path
 
 import click
 
-from pykruise.cli.commands import options
+from pykruise.cli.commands import options, words
 from pykruise.cli.commands.running import reach, run
 
 
-@click.command(short_help="Say what a rollout waits for, and what helps.")
+@words.word(
+    short_help="Say what a rollout waits for, and what helps.",
+    examples=(
+        "explain clonesets/web",
+        "explain asts/db -n shop",
+        "explain all -A            # everything, everywhere",
+        "explain clone -l app=web --watch --timeout 10m",
+        "explain pod/web-4x2kl      # why a pod is not deleted, evicted or ready",
+        "explain clonesets/web -o json",
+    ),
+)
 @click.argument("targets", nargs=-1)
 @options.namespace
 @click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="In all namespaces.")
@@ -64,7 +74,15 @@ def explain(
     raise click.exceptions.Exit(code)
 
 
-@click.command(short_help="Say what applying a change would do.")
+@words.word(
+    short_help="Say what applying a change would do.",
+    examples=(
+        "plan clonesets/web --set image=main=nginx:1.28",
+        "plan clone web --set replicas=10 --set partition=50%",
+        "plan -f web.yaml           # a file as it would be applied; its folder, too",
+        "kustomize build . | pykruise plan -f -",
+    ),
+)
 @click.argument("targets", nargs=-1, metavar="[TARGET]")
 @click.option("--file", "-f", type=options.PATH, help="Manifests as they would be applied; - reads stdin.")
 @click.option(
@@ -109,7 +127,15 @@ def plan(
     raise click.exceptions.Exit(code or 0)
 
 
-@click.command(short_help="Play a rollout, a job or a schedule in virtual time.")
+@words.word(
+    short_help="Play a rollout, a job or a schedule in virtual time.",
+    examples=(
+        "simulate -f web.yaml --change web-new.yaml",
+        "simulate -f web.yaml --change new.yaml --fail-pod 3% --drain node-1@60s",
+        "simulate -f web.yaml --change fast.yaml --change careful.yaml --svg rollout.svg",
+        "simulate advancedcronjobs/nightly --for 90d",
+    ),
+)
 @click.argument("targets", nargs=-1, metavar="[TARGET]")
 @click.option("--file", "-f", type=options.PATH, help="The workload, job or schedule as it is now.")
 @click.option(

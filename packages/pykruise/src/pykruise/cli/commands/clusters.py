@@ -8,13 +8,20 @@ from pathlib import Path
 
 import click
 
-from pykruise.cli.commands import options
+from pykruise.cli.commands import options, words
 from pykruise.cli.commands.running import run
 
 _SECONDS = click.FloatRange(min=0)
 
 
-@click.command(short_help="Start a cluster with the manager in it.")
+@words.word(
+    short_help="Start a cluster with the manager in it.",
+    examples=(
+        "up                         # a free port, a temporary kubeconfig",
+        "up --nodes 10 --kubeconfig kubeconfig --data-dir state",
+        "up --load backup.yaml --failures failures.yaml",
+    ),
+)
 @click.option(
     "--nodes",
     type=click.IntRange(0, 5000),
@@ -75,7 +82,13 @@ def up(
     run(run_up(wanted), level=logging.INFO if verbose else logging.ERROR)
 
 
-@click.command(short_help="Show a CloneSet being created, scaled and updated.")
+@words.word(
+    short_help="Show a CloneSet being created, scaled and updated.",
+    examples=(
+        "demo",
+        "demo -f examples/cloneset-canary.yaml",
+    ),
+)
 @click.option("--step-timeout", type=float, default=30.0, help="Seconds that each step may take.")
 @click.option(
     "--file", "-f", "manifest", type=options.PATH, help="A CloneSet to use instead of the built-in example."
@@ -87,11 +100,12 @@ def demo(step_timeout: float, manifest: Path | None) -> None:
     run(run_demo(step_timeout_s=step_timeout, manifest=manifest))
 
 
-@click.command(
+@words.word(
     short_help="Run the controllers and webhooks.",
     # Flags are OpenKruise's, written as Go programs take them: manager/flags.py reads them.
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
     add_help_option=False,
+    examples=("manager --enable-leader-election=false --enable-webhooks=false",),
 )
 @click.pass_context
 def manager(context: click.Context) -> None:
@@ -101,7 +115,13 @@ def manager(context: click.Context) -> None:
     context.exit(manager_command(context.args))
 
 
-@click.command(short_help="Run simulated nodes against a cluster.")
+@words.word(
+    short_help="Run simulated nodes against a cluster.",
+    examples=(
+        "kubelets --nodes 100 --kubeconfig kubeconfig",
+        "kubelets --start 2 --ready 5 --failures failures.yaml",
+    ),
+)
 @click.option("--nodes", type=click.IntRange(1, 5000), default=3, help="How many nodes.")
 @click.option("--pods-per-node", type=click.IntRange(min=1), default=110, help="How many pods each may run.")
 @click.option("--prefix", default="node-", help="What their names begin with; numbers follow.")

@@ -7,12 +7,19 @@ from pathlib import Path
 
 import click
 
-from pykruise.cli.commands import options
+from pykruise.cli.commands import options, words
 from pykruise.cli.commands.running import failed, reach, run
 from pykruise.cli.errors import CommandError
 
 
-@click.command(short_help="Print everything that a cluster needs.")
+@words.word(
+    short_help="Print everything that a cluster needs.",
+    examples=(
+        "install --image registry.example.com/kruise-manager:v1 --daemon-image registry.example.com/kruise-daemon:v1",
+        "install --feature-gates ImagePullJobGate=true,ResourceDistributionGate=true",
+        "install --no-crds --replicas 3 --shards 2",
+    ),
+)
 @options.manager_namespace
 @click.option(
     "--replicas",
@@ -122,7 +129,14 @@ def install(
     click.echo(text, nl=False)
 
 
-@click.command(short_help="Say what is wrong with an installation.")
+@words.word(
+    short_help="Say what is wrong with an installation.",
+    examples=(
+        "doctor",
+        "doctor --quiet -o json",
+        "doctor --context production",
+    ),
+)
 @options.manager_namespace
 @click.option("--quiet", "-q", is_flag=True, help="Leave out what is fine.")
 @options.output
@@ -145,7 +159,7 @@ def doctor(namespace: str, quiet: bool, output: str, kubeconfig: Path | None, co
     )
 
 
-@click.command(short_help="Say what a cluster would lose.")
+@words.word(short_help="Say what a cluster would lose.", examples=("uninstall --check",))
 @click.option("--check", is_flag=True, help="Say what would be lost; removes nothing.")
 @options.kubeconfig
 @options.context
@@ -161,7 +175,13 @@ def uninstall(check: bool, kubeconfig: Path | None, context: str | None) -> None
     run(check_uninstall(kubeconfig=kubeconfig, context=context))
 
 
-@click.command(short_help="Print the custom resource definitions.")
+@words.word(
+    short_help="Print the custom resource definitions.",
+    examples=(
+        "crds",
+        "crds --stored-version v1alpha1",
+    ),
+)
 @options.stored_version
 def crds(stored_version: str) -> None:
     """Print the custom resource definitions, ready for `kubectl apply --server-side -f -`.
@@ -173,12 +193,15 @@ def crds(stored_version: str) -> None:
     click.echo(crd_manifests(layout=stored_version), nl=False)
 
 
-@click.group(short_help="Print what other tools need to know of the kinds.")
+@words.group(short_help="Print what other tools need to know of the kinds.")
 def manifests() -> None:
     """Print what other tools need to know of the kinds."""
 
 
-@manifests.command(short_help="Health and actions for Argo CD.")
+@manifests.command(
+    short_help="Health and actions for Argo CD.",
+    examples=("manifests argocd | kubectl apply --server-side -f -",),
+)
 @click.option("--namespace", default="argocd", help="Where Argo CD runs.")
 @click.option("--name", default="argocd-cm", help="Its ConfigMap.")
 def argocd(namespace: str, name: str) -> None:
@@ -191,7 +214,10 @@ def argocd(namespace: str, name: str) -> None:
     click.echo(config_map_text(namespace=namespace, name=name), nl=False)
 
 
-@manifests.command(short_help="Where to scrape, and alerts, for the Prometheus operator.")
+@manifests.command(
+    short_help="Where to scrape, and alerts, for the Prometheus operator.",
+    examples=("manifests prometheus | kubectl apply --server-side -f -",),
+)
 @options.manager_namespace
 @click.option("--state/--no-state", default=True, help="The manager runs with --state-metrics.")
 def prometheus(namespace: str, state: bool) -> None:
@@ -203,7 +229,10 @@ def prometheus(namespace: str, state: bool) -> None:
     click.echo("---\n".join(document_text(one) for one in documents), nl=False)
 
 
-@manifests.command(short_help="A board for Grafana.")
+@manifests.command(
+    short_help="A board for Grafana.",
+    examples=("manifests grafana --namespace monitoring | kubectl apply --server-side -f -",),
+)
 @options.manager_namespace
 def grafana(namespace: str) -> None:
     """Print a ConfigMap with the board, which Grafana's sidecar finds by its label."""

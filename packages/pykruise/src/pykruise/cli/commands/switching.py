@@ -7,16 +7,22 @@ from pathlib import Path
 
 import click
 
-from pykruise.cli.commands import options
+from pykruise.cli.commands import options, words
 from pykruise.cli.commands.running import reach, run
 
 
-@click.group("switch-over", short_help="Switch a cluster from OpenKruise to pykruise.")
+@words.group("switch-over", short_help="Switch a cluster from OpenKruise to pykruise.")
 def switch_over() -> None:
     """Switch a cluster from OpenKruise to pykruise. docs/migration.md has the steps, and those back."""
 
 
-@switch_over.command(short_help="Print every write that a switch would make.")
+@switch_over.command(
+    short_help="Print every write that a switch would make.",
+    examples=(
+        "switch-over check",
+        "switch-over check --feature-gates CloneSetShortHash=true -o json",
+    ),
+)
 @options.manager_namespace
 @click.option(
     "--feature-gates",
@@ -50,12 +56,12 @@ def check(
     raise SystemExit(code)
 
 
-@click.group(short_help="Show or change the version in which kinds are stored.")
+@words.group(short_help="Show or change the version in which kinds are stored.")
 def storage() -> None:
     """Show or change the version in which the cluster stores objects of kinds that have two."""
 
 
-@storage.command(short_help="Print the stored version of each kind.")
+@storage.command(short_help="Print the stored version of each kind.", examples=("storage show",))
 @options.output
 @options.kubeconfig
 @options.context
@@ -66,7 +72,13 @@ def show(output: str, kubeconfig: Path | None, context: str | None) -> None:
     run(run_show(kubeconfig=kubeconfig, context=context, output=output, say=click.echo, reach=reach()))
 
 
-@storage.command(short_help="Store all objects in another version.")
+@storage.command(
+    short_help="Store all objects in another version.",
+    examples=(
+        "storage move --to v1beta1",
+        "storage move --to v1alpha1 --kind clonesets",
+    ),
+)
 @click.option(
     "--to",
     "layout",

@@ -12,6 +12,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.kinds import conversions, find, kinds
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import ConversionError, convert
+from pykruise.kube.values.near_misses import hint
 from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
 
@@ -74,8 +75,9 @@ def kind_named(word: str) -> Kind:
     for one in _likely(said.partition(".")[0]):
         if said in _names_of(one):
             return one
-    known = ", ".join(one.resource.plural for one in known_kinds())
-    raise CommandError(f"{word!r} is no kind that is known here; there is: {known}")
+    plurals = [one.resource.plural for one in known_kinds()]
+    others = f"; there is: {', '.join(plurals)}"
+    raise CommandError(f"{word!r} is no kind that is known here{hint(said, plurals, otherwise=others)}")
 
 
 def _names_of(kind: Kind) -> set[str]:
@@ -97,8 +99,12 @@ def of_document(document: Mapping[str, Any]) -> Kind:
             return one
     name = (document.get("metadata") or {}).get("name")
     what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
-    known = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known_kinds())
-    raise CommandError(f"{what}: no kind that is known here; there is: {known}")
+    names = [one.resource.kind for one in known_kinds()]
+    others = "; there is: " + ", ".join(
+        f"{one.resource.kind} ({one.resource.group})" for one in known_kinds()
+    )
+    meant = hint(str(document.get("kind")), names, otherwise=others)
+    raise CommandError(f"{what}: no kind that is known here{meant}")
 
 
 def hub_form(document: Mapping[str, Any]) -> Document:

@@ -177,6 +177,7 @@ SET: Final = Command(
             "(-f FILENAME | TYPE NAME) SERVICE_ACCOUNT",
             "setting:service_account",
             aliases=("sa",),
+            examples=("set serviceaccount clone/web robot",),
         ),
         _set(
             "selector",
@@ -184,6 +185,7 @@ SET: Final = Command(
             "(-f FILENAME | TYPE NAME) EXPRESSIONS",
             "setting:selector",
             text("resource-version", "Only if the object is at this version."),
+            examples=("set selector service web 'app=web,tier=front'",),
         ),
         _set(
             "subject",
@@ -193,6 +195,7 @@ SET: Final = Command(
             Flag(name="user", type="words", help="Users."),
             Flag(name="group", type="words", help="Groups."),
             Flag(name="serviceaccount", type="words", help="Service accounts, as namespace:name."),
+            examples=("set subject rolebinding deployers --serviceaccount=shop:robot",),
         ),
         _set(
             "partition",
@@ -206,9 +209,14 @@ SET: Final = Command(
             "Set how many pods may be down during a rollout",
             "TYPE/NAME VALUE",
             "setting:amount",
+            examples=("set maxunavailable clone/web 10%",),
         ),
         _set(
-            "maxsurge", "Set how many pods there may be beyond replicas", "TYPE/NAME VALUE", "setting:amount"
+            "maxsurge",
+            "Set how many pods there may be beyond replicas",
+            "TYPE/NAME VALUE",
+            "setting:amount",
+            examples=("set maxsurge clone/web 2",),
         ),
         _set(
             "update-strategy",
@@ -377,6 +385,7 @@ CREATE: Final = Command(
             "(--image=IMAGE | --from=cronjob/NAME|acj/NAME) [-- COMMAND…]",
             "job",
             *_JOB,
+            examples=("create job now --from acj/nightly", "create job once --image busybox -- date"),
         ),
         _create(
             "broadcastjob",
@@ -414,6 +423,7 @@ CREATE: Final = Command(
             "image_pull_job",
             *_PULLS,
             aliases=("ImagePullJob",),
+            examples=("create imagepulljob web-next --image nginx:1.28",),
         ),
         _create(
             "imagelistpulljob",
@@ -422,6 +432,7 @@ CREATE: Final = Command(
             "image_list_pull_job",
             *_PULLS,
             aliases=("ImageListPullJob",),
+            examples=("create imagelistpulljob next --image nginx:1.28 --image redis:8",),
         ),
         _create(
             "ephemeraljob",
@@ -435,6 +446,7 @@ CREATE: Final = Command(
             text("target", "Container whose processes it sees."),
             _TTL,
             aliases=("EphemeralJob",),
+            examples=("create ephemeraljob look --image busybox --pod-selector app=web -- sleep 600",),
         ),
         _create(
             "podprobemarker",
@@ -446,6 +458,7 @@ CREATE: Final = Command(
             text("container", "Where the command runs."),
             text("condition", "Type of the pods' condition."),
             aliases=("PodProbeMarker",),
+            examples=("create podprobemarker idle --pod-selector app=web --container main -- /bin/is-idle",),
         ),
     ),
 )

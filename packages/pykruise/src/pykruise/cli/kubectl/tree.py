@@ -86,6 +86,7 @@ ROOT: Final = Command(
             run="shell:version",
             takes="nothing",
             flags=(switch("client", "Ask no API server."),),
+            examples=("version --client",),
             group="Other",
         ),
         Command(
@@ -93,6 +94,7 @@ ROOT: Final = Command(
             short="List the flags that all commands take",
             run="shell:options",
             takes="nothing",
+            examples=("options",),
             group="Other",
         ),
         Command(
@@ -101,6 +103,7 @@ ROOT: Final = Command(
             usage="bash|zsh|fish|powershell",
             run="shell:completion",
             takes="nothing",
+            examples=("completion bash > ~/.kubectl-kruise-completion",),
             group="Other",
         ),
         Command(

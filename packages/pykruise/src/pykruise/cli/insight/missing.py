@@ -1,0 +1,43 @@
+"""The error of an object that is not there: it names the object that a person may have meant.
+
+NotFoundError, key ──lists names of the kind──▶ missing() ──▶ CommandError
+"""
+
+from pykruise.cli.errors import CommandError
+from pykruise.kube.client.answers import metadata_of
+from pykruise.kube.client.client import Client
+from pykruise.kube.errors import KubeError, NotFoundError
+from pykruise.kube.ids import Key
+from pykruise.kube.resources import NAMESPACES, Resource
+from pykruise.kube.values.near_misses import hint
+
+
+async def missing(client: Client, resource: Resource, key: Key, error: NotFoundError) -> CommandError:
+    """`there is no CloneSet default/wbe; did you mean web?`; also whether it is the namespace that is missing.
+
+    What may not be read adds nothing.
+    """
+    what = f"there is no {resource.kind} {key}"
+    if key.namespace and not await _is_there(client, key.namespace):
+        spaces = await _names(client, NAMESPACES, "")
+        return CommandError(f"{what}: there is no namespace {key.namespace}{hint(key.namespace, spaces)}")
+    names = await _names(client, resource, key.namespace)
+    return CommandError(f"{what}{hint(key.name, names, otherwise=f': {error}')}")
+
+
+async def _is_there(client: Client, namespace: str) -> bool:
+    try:
+        await client.get(NAMESPACES, "", namespace)
+    except NotFoundError:
+        return False
+    except KubeError:
+        pass
+    return True
+
+
+async def _names(client: Client, resource: Resource, namespace: str) -> list[str]:
+    try:
+        listed = await client.list(resource, namespace, metadata_only=True)
+    except KubeError:
+        return []
+    return [metadata_of(raw).name for raw in listed.items]
