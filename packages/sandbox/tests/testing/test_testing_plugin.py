@@ -48,7 +48,7 @@ def run_pytest(folder: Path, *options: str, path: str) -> "subprocess.CompletedP
 
 
 def test_the_page_has_an_example_of_each_kind() -> None:
-    assert len(EXAMPLES) == 7  # the last is about real nodes
+    assert len(EXAMPLES) == 8  # the last is about real nodes
 
 
 def test_the_first_example_is_ten_lines() -> None:
@@ -142,7 +142,7 @@ def _cases() -> dict[str, Case]:
             KRUISE_PLUGINS if "(kruise" in text else PLUGIN,
             ALL_SOURCES if "(kruise" in text else SOURCES,
         )
-        for number, text in enumerate(EXAMPLES[:5])
+        for number, text in enumerate(EXAMPLES[:6])
     }
     return cases | {
         "client": Case(CLIENT, KRUISE_PLUGINS, ALL_SOURCES),
@@ -181,7 +181,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     return found
 
 
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 5])
 def test_the_examples_of_the_page_are_tests_that_pass(outcomes: Mapping[str, str], number: int) -> None:
     if "kubectl" in EXAMPLES[number] and shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed")

@@ -97,9 +97,10 @@ class TransportError(KubeError):
 
 
 class UnreachableError(TransportError):
-    """No connection could be made; the request was not sent."""
+    """No connection could be made; the request was not sent. `origin`: the server's address, where it is known."""
 
     sent = False
+    origin = ""
 
 
 class ConnectionLostError(TransportError):

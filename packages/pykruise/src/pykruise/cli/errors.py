@@ -5,6 +5,10 @@ class CommandError(Exception):
     """Something a person can put right; the message says what, where and what to do. Exit code 1."""
 
 
+class MissingError(CommandError):
+    """An object that a person named is not there."""
+
+
 def one_line(error: Exception) -> str:
     """An expected error as the user reads it."""
     if isinstance(error, OSError) and error.strerror:

@@ -3,8 +3,9 @@
 await explain("clonesets/web", namespace="shop") ──▶ Explanation
 await plan("clonesets/web", "replicas=5")        ──▶ Forecast (of a kind that owns no pods: Outlook)
 
-They read only. Errors are KubeError (kube/errors.py), and CommandError for a target that cannot be meant or is not
-there. All values are frozen; `msgspec.to_builtins()` makes JSON's types of them, the same as `-o json` prints.
+They read only. Errors are KubeError (kube/errors.py), CommandError for a target that cannot be meant, and its
+MissingError for one that is not there. All values are frozen; `msgspec.to_builtins()` makes JSON's types of them, the
+same as `-o json` prints.
 """
 
 import time
@@ -13,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import CommandError, MissingError
 from pykruise.cli.explain import explained, explained_pod
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.forecasting import Forecast
@@ -28,7 +29,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 
-__all__ = ["CommandError", "Explanation", "Forecast", "Outlook", "explain", "plan"]
+__all__ = ["CommandError", "Explanation", "Forecast", "MissingError", "Outlook", "explain", "plan"]
 
 
 async def explain(

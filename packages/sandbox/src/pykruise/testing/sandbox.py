@@ -11,7 +11,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import loop_clock, parse_time
@@ -22,6 +22,7 @@ from pykruise.sandbox.apiserver.access.users import AUTHENTICATED, User, account
 from pykruise.sandbox.cluster import Cluster, ClusterSettings
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.virtual_time import VirtualLoop
+from pykruise.testing.claims import Attempt, Look, attempt, claim_text, failure_text, has_condition
 from pykruise.testing.contents import Manifest, documents_of, put, resource_named, rules_of
 
 __all__ = ["Sandbox"]
@@ -29,6 +30,9 @@ __all__ = ["Sandbox"]
 T = TypeVar("T")
 
 START = parse_time("2026-01-01T00:00:00Z")
+
+_MOST_LOOKS: Final = 3
+"""Objects that the message of a failure shows."""
 
 
 class Sandbox:
@@ -58,6 +62,8 @@ class Sandbox:
         self._manifests = documents_of(manifests)
         self._rules = rules_of(failures)
         self._tasks: list[asyncio.Task[Any]] = []
+        self._read: dict[tuple[str, str, str], None] = {}
+        """Kind, namespace and name of what a claim has read."""
         self.loop: asyncio.AbstractEventLoop
         self.cluster: Cluster
 
@@ -127,6 +133,7 @@ class Sandbox:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end in the cluster's time; returns what it returns, raises what it raises."""
+        __tracebackhide__ = True
         result = self.loop.run_until_complete(work)
         for task in self._tasks:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
@@ -144,24 +151,96 @@ class Sandbox:
         self.run(asyncio.sleep(seconds))
 
     def until(self, claim: Callable[[], Any], *, within_s: float = 60.0, every_s: float = 0.1) -> None:
-        """Let time pass until `claim()` is true. Raises AssertionError when it is not within `within_s`.
+        """Let time pass until `claim()` is true.
 
-        `claim` may use the methods of this class; a NotFoundError in it counts as not true yet.
+        `claim` may use the methods of this class. An object, a field or an item that is not there yet (NotFoundError,
+        KeyError, IndexError) counts as not true yet. Raises AssertionError when it is not true within `within_s`: the
+        message has the claim, the status of the objects that it read last, and their last events.
         """
+        __tracebackhide__ = True
+        self._until(claim, lambda: claim_text(claim), within_s=within_s, every_s=every_s)
+
+    def wait(
+        self, target: str, condition: str = "Ready", *, namespace: str = "default", within_s: float = 60.0
+    ) -> Document | None:
+        """Let time pass until an object has a condition: `wait("clonesets/web")`, `wait("jobs/a", "Complete")`.
+
+        `condition`: its type, with `=False` or `=Unknown` for another status than True; `deleted`: until the object is
+        gone. A condition that is older than the last change of the spec does not count. Returns the object, None if
+        it is deleted. Raises AssertionError as `until` does, ValueError for another form than kind/name.
+        """
+        __tracebackhide__ = True
+        kind, slash, name = target.partition("/")
+        if not slash or not name:
+            raise ValueError(f"{target!r}: write kind and name, such as deployments/web")
+
+        def document() -> Document | None:
+            try:
+                return self.get(kind, name, namespace=namespace)
+            except NotFoundError:
+                return None
+
+        def is_so() -> bool:
+            there = document()
+            if condition == "deleted":
+                return there is None
+            return there is not None and has_condition(there, condition)
+
+        claim = f"{target} is deleted" if condition == "deleted" else f"{target} has condition {condition}"
+        self._until(is_so, lambda: claim, within_s=within_s, every_s=0.1)
+        return document()
+
+    def _until(
+        self, claim: Callable[[], Any], text: Callable[[], str], *, within_s: float, every_s: float
+    ) -> None:
+        __tracebackhide__ = True
         end = self.now + within_s
-        while not _holds(claim):
+        while True:
+            self._read.clear()
+            last = attempt(claim, not_yet=self._not_yet)
+            if last.is_true:
+                return
             if self.now >= end:
-                raise AssertionError(f"not true within {within_s:g} s: {claim}")
+                raise AssertionError(self._failure(text(), within_s, last))
             self.advance(every_s)
+
+    _not_yet: ClassVar[tuple[type[Exception], ...]] = (NotFoundError,)
+    """Errors of a claim that mean: not true yet."""
+
+    def _failure(self, claim: str, within_s: float, last: Attempt) -> str:
+        read = list(self._read)[:_MOST_LOOKS]
+        looks = [self._look(*one) for one in read]
+        spaces = dict.fromkeys(namespace for _, namespace, _ in read)
+        events = [event for namespace in spaces for event in self.events(namespace=namespace)]
+        return failure_text(claim, within_s=within_s, last=last, looks=looks, events=events)
+
+    def _look(self, kind: str, namespace: str, name: str) -> Look:
+        where = f"{namespace}/{name}" if namespace else name
+        try:
+            document = self.get(kind, name, namespace=namespace)
+        except (NotFoundError, LookupError):
+            return Look(title=f"{kind} {where}", document=None)
+        explanation = self._explained(kind, namespace, name)
+        return Look(title=f"{document['kind']} {where}", document=document, explanation=explanation)
+
+    def _explained(self, kind: str, namespace: str, name: str) -> str:
+        """Why the object is not as its spec wants it; empty where that is not known."""
+        return ""
 
     # ── objects ──────────────────────────────────────────────────────────────
 
     def apply(self, *manifests: Manifest) -> list[Document]:
-        """Create what the manifests say, or merge it into what is there; returns the objects as stored."""
+        """Create what the manifests say, or merge it into what is there; returns the objects as stored.
+
+        A field that its kind does not have is refused, as kubectl does.
+        """
+        __tracebackhide__ = True
         return [self.run(put(self.client, doc)) for doc in documents_of(manifests)]
 
     def get(self, kind: str, name: str, *, namespace: str = "default") -> Document:
-        """An object: `get("deployments", "web")`. Raises NotFoundError."""
+        """An object: `get("deployments", "web")`. Raises NotFoundError; LookupError for a kind that is not served."""
+        __tracebackhide__ = True
+        self._read[kind, namespace, name] = None
         return self._one(kind, namespace, lambda resource, space: self.client.get(resource, space, name))
 
     def patch(
@@ -201,6 +280,18 @@ class Sandbox:
 
         return self.run(listed())
 
+    def events(self, target: str = "", *, namespace: str = "default") -> Sequence[Document]:
+        """Events of a namespace, or of one object (`events("clonesets/web")`), oldest first."""
+        kind, _, name = target.partition("/")
+        wanted = self.run(resource_named(self.client, kind)).kind if kind else ""
+        found = [
+            one
+            for one in self.list("events", namespace=namespace)
+            if not kind
+            or (one["involvedObject"].get("kind"), one["involvedObject"].get("name")) == (wanted, name)
+        ]
+        return sorted(found, key=_time_of_event)
+
     def _one(self, kind: str, namespace: str, ask: Callable[[Any, str], Awaitable[bytes]]) -> Document:
         async def asked() -> Document:
             resource = await resource_named(self.client, kind)
@@ -229,8 +320,5 @@ async def _inside(change: Callable[[], None]) -> None:
     change()
 
 
-def _holds(claim: Callable[[], Any]) -> bool:
-    try:
-        return bool(claim())
-    except NotFoundError:
-        return False
+def _time_of_event(event: Document) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")

@@ -231,7 +231,9 @@ async def connect(
         async with asyncio.timeout(timeout_s):
             connection = await _connect(loop, origin, tls, make)
     except (OSError, TimeoutError) as error:
-        raise UnreachableError(f"{what}: cannot connect to {origin}: {text_of(error)}") from error
+        failure = UnreachableError(f"{what}: cannot connect to {origin}: {text_of(error)}")
+        failure.origin = str(origin)
+        raise failure from error
     return connection
 
 

@@ -11,7 +11,11 @@ from typing import Final
 
 __all__ = ["hint", "nearest"]
 
-_SIMILAR: Final = 0.6
+_SIMILAR: Final = 0.8
+"""Of 0 to 1. `deployment` is like `uniteddeployment` by 0.77, and neither is meant by the other."""
+_SHORT: Final = 5
+_SIMILAR_SHORT: Final = 0.6
+"""Of words of at most so many letters, where two that changed places count for more."""
 _MOST: Final = 2000
 """Names that are compared at most: a hint is not worth a noticeable wait."""
 _LONGEST: Final = 253
@@ -24,7 +28,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
         if len(by_lower) == _MOST:
             break
         by_lower.setdefault(name.lower(), name)
-    close = difflib.get_close_matches(word.lower()[:_LONGEST], by_lower, n=1, cutoff=_SIMILAR)
+    cutoff = _SIMILAR_SHORT if len(word) <= _SHORT else _SIMILAR
+    close = difflib.get_close_matches(word.lower()[:_LONGEST], by_lower, n=1, cutoff=cutoff)
     return by_lower[close[0]] if close else ""
 
 

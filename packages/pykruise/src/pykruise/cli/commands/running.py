@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pykruise.cli.errors import CommandError, one_line
-from pykruise.kube.errors import KubeError
+from pykruise.kube.errors import KubeError, UnauthorizedError, UnreachableError
 
 if TYPE_CHECKING:
     from pykruise.cli.insight.reach import Reach
@@ -41,9 +41,25 @@ def run(
     except BrokenPipeError:
         raise
     except (CommandError, KubeError, OSError) as error:
-        raise failed(one_line(error)) from None
+        raise failed(said_of(error)) from None
     except KeyboardInterrupt:
         raise click.exceptions.Exit(130) from None
+
+
+def said_of(error: Exception) -> str:
+    """An expected error as a person reads it: of a cluster that cannot be reached and of one that refuses the user
+    also what to look at, and not which of many requests it was."""
+    if isinstance(error, UnreachableError):
+        cause = error.__cause__
+        where = f"{error.origin}: {cause}" if error.origin and cause is not None else one_line(error)
+        hints = "is the kubeconfig the right one, and the cluster running?"
+        return f"the cluster cannot be reached: {where}; {hints}"
+    if isinstance(error, UnauthorizedError):
+        hints = (
+            "the cluster does not accept the kubeconfig's credentials: log in again, or choose a --context"
+        )
+        return f"{one_line(error)}; {hints}"
+    return one_line(error)
 
 
 def failed(text: str) -> click.exceptions.Exit:

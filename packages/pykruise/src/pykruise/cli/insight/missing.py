@@ -1,9 +1,9 @@
 """The error of an object that is not there: it names the object that a person may have meant.
 
-NotFoundError, key ──lists names of the kind──▶ missing() ──▶ CommandError
+NotFoundError, key ──lists names of the kind──▶ missing() ──▶ MissingError
 """
 
-from pykruise.cli.errors import CommandError
+from pykruise.cli.errors import MissingError
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.errors import KubeError, NotFoundError
@@ -12,7 +12,7 @@ from pykruise.kube.resources import NAMESPACES, Resource
 from pykruise.kube.values.near_misses import hint
 
 
-async def missing(client: Client, resource: Resource, key: Key, error: NotFoundError) -> CommandError:
+async def missing(client: Client, resource: Resource, key: Key, error: NotFoundError) -> MissingError:
     """`there is no CloneSet default/wbe; did you mean web?`; also whether it is the namespace that is missing.
 
     What may not be read adds nothing.
@@ -20,9 +20,9 @@ async def missing(client: Client, resource: Resource, key: Key, error: NotFoundE
     what = f"there is no {resource.kind} {key}"
     if key.namespace and not await _is_there(client, key.namespace):
         spaces = await _names(client, NAMESPACES, "")
-        return CommandError(f"{what}: there is no namespace {key.namespace}{hint(key.namespace, spaces)}")
+        return MissingError(f"{what}: there is no namespace {key.namespace}{hint(key.namespace, spaces)}")
     names = await _names(client, resource, key.namespace)
-    return CommandError(f"{what}{hint(key.name, names, otherwise=f': {error}')}")
+    return MissingError(f"{what}{hint(key.name, names, otherwise=f': {error}')}")
 
 
 async def _is_there(client: Client, namespace: str) -> bool:

@@ -1,0 +1,144 @@
+"""A claim that a test waits for: whether it is true yet, and what a person needs to know if it never is.
+
+claim() ──▶ Attempt: its value, or the error of a part that is not written yet
+the last attempt, the objects that it read, their events ──▶ failure_text()
+
+Pure, but for the source of the test, which `claim_text` reads.
+"""
+
+import ast
+import linecache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from pykruise.kube.documents import Document
+
+__all__ = ["MOST_EVENTS", "Attempt", "Look", "attempt", "claim_text", "failure_text", "has_condition"]
+
+MOST_EVENTS: Final = 10
+_MOST_LINES: Final = 40
+"""Of one object's status."""
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One evaluation of a claim."""
+
+    is_true: bool
+    error: Exception | None = None
+    """Why it could not be evaluated yet."""
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that a claim read, as it is when its time is over."""
+
+    title: str
+    """`CloneSet default/web`."""
+    document: Document | None
+    """None: it is not there."""
+    explanation: str = ""
+    """Why it is not as its spec wants it, where that is known."""
+
+
+def attempt(claim: Callable[[], Any], *, not_yet: tuple[type[Exception], ...]) -> Attempt:
+    """Evaluate the claim. Errors of the types `not_yet`, and of a field or item that is missing, mean: not true yet."""
+    try:
+        return Attempt(bool(claim()))
+    except not_yet as error:
+        return Attempt(False, error)
+    except LookupError as error:
+        if isinstance(error, KeyError | IndexError):
+            return Attempt(False, error)
+        raise
+
+
+def has_condition(document: Mapping[str, Any], wanted: str) -> bool:
+    """Whether the object has a condition: `Ready`, or `Ready=False`.
+
+    A status that was written before the last change of the spec does not count. Rule: `kubectl wait`.
+    """
+    kind, _, value = wanted.partition("=")
+    generation = document["metadata"].get("generation", 0)
+    status = document.get("status") or {}
+    if status.get("observedGeneration", generation) < generation:
+        return False
+    return any(
+        one.get("type", "").lower() == kind.lower()
+        and str(one.get("status", "")).lower() == (value or "True").lower()
+        and one.get("observedGeneration", generation) >= generation
+        for one in status.get("conditions") or ()
+    )
+
+
+def claim_text(claim: Callable[[], Any]) -> str:
+    """The claim as its author wrote it: the expression of a lambda, or the name of a function."""
+    name = getattr(claim, "__name__", "")
+    if name != "<lambda>":
+        return f"{name}()" if name else repr(claim)
+    return _lambda_text(claim) or "the lambda"
+
+
+def _lambda_text(claim: Callable[[], Any]) -> str:
+    """What stands after the colon; empty where the source is not there."""
+    code = getattr(claim, "__code__", None)
+    if code is None:
+        return ""
+    source = "".join(linecache.getlines(code.co_filename))
+    places = [(line, column) for line, _, column, _ in code.co_positions() if line and column is not None]
+    try:
+        nodes = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Lambda)]
+    except SyntaxError:
+        return ""
+    around = [
+        one
+        for one in nodes
+        if one.lineno == code.co_firstlineno and all(_holds(one.body, place) for place in places if place[1])
+    ]
+    body = min(around, key=lambda one: len(ast.unparse(one)), default=None)
+    text = None if body is None else ast.get_source_segment(source, body.body)
+    return " ".join((text or "").split())
+
+
+def _holds(node: ast.expr, place: tuple[int, int]) -> bool:
+    end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+    return (node.lineno, node.col_offset) <= place <= end
+
+
+def failure_text(
+    claim: str, *, within_s: float, last: Attempt, looks: Sequence[Look], events: Sequence[Document]
+) -> str:
+    """The message of the AssertionError: what was claimed, how the objects are that it read, and their last events."""
+    lines = [f"not true within {within_s:g} s: {claim}"]
+    if last.error is not None:
+        lines.append(f"  the last evaluation ended with {type(last.error).__name__}: {last.error}")
+    for look in looks:
+        lines += _look_lines(look)
+    if events:
+        lines.append("  last events:")
+        lines += [f"    {_event_line(one)}" for one in events[-MOST_EVENTS:]]
+    return "\n".join(lines)
+
+
+def _look_lines(look: Look) -> Iterator[str]:
+    if look.document is None:
+        yield f"  {look.title} is not there"
+        return
+    yield f"  {look.title} has this status:"
+    status = look.document.get("status") or {}
+    lines = yaml.safe_dump(status, sort_keys=False, width=110).splitlines()
+    yield from (f"    {line}" for line in lines[:_MOST_LINES])
+    if len(lines) > _MOST_LINES:
+        yield f"    … {len(lines) - _MOST_LINES} lines more"
+    if look.explanation:
+        yield "  explanation:"
+        yield from (f"    {line}".rstrip() for line in look.explanation.splitlines())
+
+
+def _event_line(event: Document) -> str:
+    about = event.get("involvedObject") or {}
+    count = event.get("count") or 1
+    times = f" ({count} times)" if count > 1 else ""
+    what = f"{about.get('kind')} {about.get('name')}"
+    return f"{event.get('type')} {event.get('reason')} {what}: {event.get('message')}{times}"

@@ -1,0 +1,138 @@
+"""What a test waits for: what counts as not true yet, and what is said if it never is."""
+
+import pytest
+
+from pykruise.kube.errors import BadRequestError
+from pykruise.testing.claims import attempt, claim_text, has_condition
+from pykruise.testing.sandbox import Sandbox
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: "shop:1"}]}
+"""
+
+
+def test_a_field_that_is_not_written_yet_is_not_true_yet() -> None:
+    with Sandbox(nodes=1) as sandbox:
+        sandbox.apply(DEPLOYMENT)
+        sandbox.until(lambda: sandbox.get("deployments", "web")["status"]["readyReplicas"] == 2)
+        sandbox.until(lambda: sandbox.get("deployments", "web")["status"]["conditions"][1]["type"])
+
+
+def test_other_errors_of_a_claim_end_the_wait_at_once() -> None:
+    with Sandbox(nodes=0) as sandbox:
+        with pytest.raises(LookupError, match=r"'clonset'$"):
+            sandbox.until(lambda: sandbox.get("clonset", "web"))
+        with pytest.raises(ZeroDivisionError):
+            sandbox.until(lambda: 1 / 0)
+        assert sandbox.now < 10
+
+
+def test_a_claim_that_never_comes_true_shows_its_source_the_object_and_its_events() -> None:
+    with Sandbox(nodes=0) as sandbox:
+        sandbox.apply(DEPLOYMENT)
+        with pytest.raises(AssertionError) as failed:
+            sandbox.until(
+                lambda: sandbox.get("deployments", "web")["status"]["readyReplicas"] == 2, within_s=30
+            )
+    first, *lines = str(failed.value).splitlines()
+    assert first == 'not true within 30 s: sandbox.get("deployments", "web")["status"]["readyReplicas"] == 2'
+    assert lines[:2] == [
+        "  the last evaluation ended with KeyError: 'readyReplicas'",
+        "  Deployment default/web has this status:",
+    ]
+    assert "    unavailableReplicas: 2" in lines
+    assert "  last events:" in lines
+    assert any("FailedScheduling" in line for line in lines[lines.index("  last events:") :])
+
+
+def test_an_object_that_is_not_there_is_named() -> None:
+    with Sandbox(nodes=0) as sandbox, pytest.raises(AssertionError, match="pods team/none is not there"):
+        sandbox.until(lambda: sandbox.get("pods", "none", namespace="team"), within_s=1)
+
+
+def test_waiting_for_a_condition_returns_the_object_and_for_the_end_nothing() -> None:
+    with Sandbox(nodes=1) as sandbox:
+        sandbox.apply(DEPLOYMENT)
+        ready = sandbox.wait("deployments/web", "Available")
+        assert ready is not None
+        assert ready["status"]["readyReplicas"] == 2
+        sandbox.delete("deployments", "web")
+        assert sandbox.wait("deployments/web", "deleted") is None
+        with pytest.raises(ValueError, match="write kind and name"):
+            sandbox.wait("web")
+        with pytest.raises(AssertionError, match="deployments/web has condition Available"):
+            sandbox.wait("deployments/web", "Available", within_s=1)
+
+
+def test_events_of_an_object_are_its_own_in_their_order() -> None:
+    with Sandbox(nodes=1) as sandbox:
+        sandbox.apply(DEPLOYMENT)
+        sandbox.wait("deployments/web", "Available")
+        assert [one["reason"] for one in sandbox.events("deployments/web")] == ["ScalingReplicaSet"]
+        assert len(sandbox.events()) > 1
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted", "is_so"),
+    [
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, "Ready", True),
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, "ready", True),
+        ({"conditions": [{"type": "Ready", "status": "False"}]}, "Ready", False),
+        ({"conditions": [{"type": "Ready", "status": "False"}]}, "Ready=False", True),
+        ({"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}]}, "Ready", False),
+        ({"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "True"}]}, "Ready", True),
+        ({"conditions": [{"type": "Ready", "status": "True", "observedGeneration": 1}]}, "Ready", False),
+        ({"conditions": [{"type": "Other", "status": "True"}]}, "Ready", False),
+        (None, "Ready", False),
+    ],
+)
+def test_a_condition_older_than_the_last_change_does_not_count(
+    status: object, wanted: str, is_so: bool
+) -> None:
+    assert has_condition({"metadata": {"generation": 2}, "status": status}, wanted) == is_so
+
+
+def is_true() -> bool:
+    return True
+
+
+def test_a_claim_is_shown_as_it_is_written() -> None:
+    ready = 1
+    assert claim_text(is_true) == "is_true()"
+    assert claim_text(lambda: ready == 3) == "ready == 3"
+    pair = (lambda: ready == 1, lambda: ready == 2)
+    assert [claim_text(one) for one in pair] == ["ready == 1", "ready == 2"]
+    assert attempt(is_true, not_yet=()).is_true
+
+
+def test_a_field_that_the_kind_does_not_have_is_refused() -> None:
+    with Sandbox(nodes=0) as sandbox:
+        with pytest.raises(BadRequestError, match=r'unknown field "spec\.replica"'):
+            sandbox.apply(DEPLOYMENT.replace("replicas:", "replica:"))
+        sandbox.apply(DEPLOYMENT)
+        with pytest.raises(BadRequestError, match=r'unknown field "spec\.replica"'):
+            sandbox.apply(DEPLOYMENT.replace("replicas:", "replica:"))
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "message"),
+    [
+        ("apps/v1", "Deploymnt", "no Deploymnt of apps/v1; did you mean Deployment?"),
+        ("v1", "Deployment", "no Deployment of v1; it serves Deployment of apps/v1"),
+        ("x/v1", "Zebra", "no Zebra of x/v1"),
+    ],
+)
+def test_a_kind_that_is_not_served_is_named_with_the_one_that_may_be_meant(
+    version: str, kind: str, message: str
+) -> None:
+    with Sandbox(nodes=0) as sandbox, pytest.raises(LookupError) as refused:
+        sandbox.apply({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}})
+    assert str(refused.value) == f"the cluster serves {message}"

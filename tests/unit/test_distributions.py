@@ -1,0 +1,110 @@
+"""The five distributions as users get them: typed, and with a plugin that pytest can load in every project."""
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from _pytest.config import _iter_rewritable_modules
+from hatchling.builders.wheel import WheelBuilder
+
+from support.sources import ROOT
+
+DISTRIBUTIONS = sorted(path.parent for path in (ROOT / "packages").glob("*/pyproject.toml"))
+"""Their folders."""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """A wheel of each distribution, by the name of its folder."""
+    folder = tmp_path_factory.mktemp("wheels")
+    return {
+        one.name: Path(next(WheelBuilder(str(one)).build(directory=str(folder), versions=["standard"])))
+        for one in DISTRIBUTIONS
+    }
+
+
+def files_of(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def packages_in(files: list[str]) -> Iterator[str]:
+    """Folders right below the namespace."""
+    yield from dict.fromkeys(
+        f"pykruise/{name.split('/')[1]}"
+        for name in files
+        if name.startswith("pykruise/") and name.endswith("/__init__.py")
+    )
+
+
+@pytest.mark.parametrize("name", [one.name for one in DISTRIBUTIONS])
+def test_every_package_of_a_wheel_says_that_it_is_typed(wheels: Mapping[str, Path], name: str) -> None:
+    files = files_of(wheels[name])
+    packages = list(packages_in(files))
+    assert packages
+    assert [one for one in packages if f"{one}/py.typed" not in files] == []
+
+
+@pytest.mark.parametrize("name", [one.name for one in DISTRIBUTIONS])
+def test_no_module_stands_in_the_namespace_itself(wheels: Mapping[str, Path], name: str) -> None:
+    """Each distribution would bring its own."""
+    assert [
+        one
+        for one in files_of(wheels[name])
+        if one.startswith("pykruise/") and one.count("/") == 1 and one.endswith(".py")
+    ] == []
+
+
+@pytest.mark.parametrize("name", [one.name for one in DISTRIBUTIONS])
+def test_pytest_takes_no_name_of_others_for_a_module_of_a_distribution_with_a_plugin(
+    wheels: Mapping[str, Path], name: str
+) -> None:
+    """It warns of each that is imported already, and a warning is an error in many projects."""
+    files = files_of(wheels[name])
+    has_plugin = any(
+        "[pytest11]" in zipfile.ZipFile(wheels[name]).read(one).decode()
+        for one in files
+        if one.endswith("/entry_points.txt")
+    )
+    if has_plugin:
+        modules = set(_iter_rewritable_modules(files))
+        assert modules
+        assert {one for one in modules if not one.startswith("pytest_pykruise")} == set()
+
+
+@pytest.mark.real_time
+def test_a_project_with_warnings_as_errors_and_types_can_use_what_is_installed(
+    wheels: Mapping[str, Path], tmp_path: Path
+) -> None:
+    # given the wheels, unpacked as pip does it, instead of the sources of this checkout
+    site = tmp_path / "site"
+    for wheel in wheels.values():
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (tmp_path / "test_mine.py").write_text(
+        "def test_it(kruise):\n    assert kruise.list('pods') == []\n    assert kruise.list('clonesets') == []\n"
+    )
+    # and modules of the project that are called like folders of ours
+    for name in ("cli", "kinds", "models", "hooks", "manager", "testing", "fixtures", "kube"):
+        (tmp_path / f"{name}.py").write_text("")
+    program = (
+        "import sys; sys.path[:0] = ['.', 'site']\n"
+        f"sys.path[:] = [one for one in sys.path if {str(ROOT / 'packages')!r} not in one]\n"
+        "import cli, kinds, models, hooks, manager, testing, fixtures, kube, pytest\n"
+        "sys.exit(pytest.main(['test_mine.py', '-q', '-p', 'no:cacheprovider', '-p', 'no:asyncio']))"
+    )
+    # when
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    # then
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
