@@ -13,6 +13,7 @@
 #   make fuzz OBJECTS=2000  objects of all kinds with wrong values, stored past the webhooks and sent through them
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
+#   make push REGISTRY=registry.example.com/team  builds the images and pushes them there, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make attacks CLUSTER=real  manager, agent and dashboard under attack; SECONDS=60 for all attacks at once; prints the
 #               figures of docs/security.md
@@ -55,7 +56,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -133,6 +134,7 @@ docs: $(VENV)/.ready
 	@$(BIN)/python -m tools.verbs_page docs/kubectl.md
 	@$(BIN)/python -m tools.manager_chart charts/pykruise
 	@$(BIN)/python -m tools.dashboard_chart charts/pykruise
+	@$(BIN)/python -m tools.chart_values charts/pykruise
 
 # Once, so that not each worker compiles all the tests for itself: that is two thirds of what collecting them costs.
 $(VENV)/.compiled: $(VENV)/.ready-dev
@@ -206,6 +208,11 @@ attacks: $(VENV)/.ready-dev
 
 image: $(VENV)/.ready-dev
 	@PYTHONPATH=. $(BIN)/python -m testbed.product_images $(or $(IMAGES),build/images)
+
+REGISTRY ?=
+push: image
+	@[ -n "$(REGISTRY)" ] || { echo "say where to: make push REGISTRY=registry.example.com/team"; exit 1; }
+	@PYTHONPATH=. $(BIN)/python -m tools.release.pushing $(REGISTRY) $(or $(IMAGES),build/images)/*.tar
 
 record-original: $(VENV)/.ready-dev
 	@PYTHONPATH=tests:. KUBERNETES=$(KUBERNETES) $(BIN)/python -m recorded_original \

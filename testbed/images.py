@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 CONFIG_TYPE = "application/vnd.oci.image.config.v1+json"
 LAYER_TYPE = "application/vnd.oci.image.layer.v1.tar+gzip"
@@ -36,6 +37,8 @@ WAIT = ("/bin/sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait 
 """Runs until it is asked to end, and then ends at once."""
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+HOST_ARCHITECTURE = _ARCHITECTURES.get(platform.machine(), platform.machine())
+"""As OCI names it."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ def image(
     arguments: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     user: str = "",
+    architecture: str = HOST_ARCHITECTURE,
+    labels: Mapping[str, str] | None = None,
 ) -> Image:
     """An image of these layers, which runs `command` with `arguments` where a container says nothing else.
 
@@ -75,13 +80,14 @@ def image(
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", **(environment or {})}
     config = _json(
         {
-            "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+            "architecture": architecture,
             "os": "linux",
             "config": {
                 "Entrypoint": list(command),
                 "Cmd": list(arguments),
                 "Env": [f"{name}={value}" for name, value in variables.items()],
                 "User": user,
+                **({"Labels": dict(sorted(labels.items()))} if labels else {}),
             },
             "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in layers]},
         }
@@ -140,10 +146,22 @@ def packed_layer(tar: bytes) -> Layer:
     return Layer(gzip.compress(tar, 1, mtime=0), digest_of(tar))
 
 
+def index_of(images: Mapping[str, Image]) -> Image:
+    """Images of several architectures under one digest; the manifest of what is returned is an index."""
+    entries = [
+        {**_descriptor(MANIFEST_TYPE, made.manifest), "platform": {"os": "linux", "architecture": name}}
+        for name, made in sorted(images.items())
+    ]
+    manifest = _json({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": entries})
+    blobs = {digest: blob for made in images.values() for digest, blob in made.blobs.items()}
+    return Image(manifest, {**blobs, **{made.digest: made.manifest for made in images.values()}})
+
+
 def archive(made: Image, name: str) -> bytes:
     """The image as an OCI archive, a tar file that runtimes import; `name` in full, with its tag."""
     names = {"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name.rpartition(":")[2]}
-    entry = {**_descriptor(MANIFEST_TYPE, made.manifest), "annotations": names}
+    media_type = json.loads(made.manifest)["mediaType"]
+    entry = {**_descriptor(media_type, made.manifest), "annotations": names}
     files = {
         "oci-layout": _json({"imageLayoutVersion": "1.0.0"}),
         "index.json": _json({"schemaVersion": 2, "manifests": [entry]}),

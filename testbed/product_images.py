@@ -5,25 +5,31 @@
     packages/ ──pip wheel──pip──────▶ layer   (pykruise)   ──▶ image() ──▶ a registry, or an OCI archive
 
 What is in them is what the files Containerfile* have. ``python -m testbed.product_images FOLDER`` writes
-archives that ``ctr images import`` and ``skopeo`` read. It needs Debian or Ubuntu, but no engine; packages come from
-where apt and pip get theirs.
+archives that ``ctr images import`` and ``skopeo`` read. It needs Debian or Ubuntu, but no engine, and makes images of
+other architectures too, for it runs nothing of them; packages come from where apt and pip get theirs.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import hashlib
 import io
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.build import BuildError, MissingError
-from testbed.images import Image, Layer, archive, image, packed_layer
+from testbed.images import HOST_ARCHITECTURE, Image, Layer, archive, image, packed_layer
 
 PACKAGES = ("python3", "libpython3-stdlib", "dash")
 LEFT_OUT = (
@@ -34,6 +40,13 @@ LEFT_OUT = (
     "usr/share/zoneinfo/right",
 )
 LIBRARIES = "opt/pykruise"
+PLATFORMS = {
+    "amd64": ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"),
+    "arm64": ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
+}
+"""Tags of wheels by architecture, best first."""
+BILL = "sbom.cdx.json"
+"""The bill of materials, in the root folder of an image."""
 PYTHON = "/usr/bin/python3"
 MANAGER_PROGRAM = f'#!/bin/sh\nexec {PYTHON} -m pykruise.cli manager "$@"\n'
 AGENT_PROGRAM = f"#!{PYTHON}\nimport sys\nfrom pykruise.agent.main import main\nsys.exit(main())\n"
@@ -48,8 +61,8 @@ class Recipe:
     name: str
     requirements: str
     """A file of supply/."""
-    parts: tuple[str, ...]
-    """Folders of packages/."""
+    part: str
+    """A folder of packages/; what it needs of the others is in its pyproject.toml."""
     command: tuple[str, ...]
     program: tuple[str, str]
     """The file in the root folder that OpenKruise's manifests call, and its text."""
@@ -57,10 +70,31 @@ class Recipe:
     user: str = ""
 
 
+@dataclass(frozen=True)
+class Package:
+    """A package in an image."""
+
+    kind: str
+    """Of its purl: deb or pypi."""
+    name: str
+    version: str
+    sha256: str
+    architecture: str = ""
+    """Of a deb."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """An image, and what is in it."""
+
+    image: Image
+    packages: tuple[Package, ...]
+
+
 MANAGER = Recipe(
     name="pykruise/kruise-manager",
     requirements="manager.txt",
-    parts=("kube", "pykruise"),
+    part="pykruise",
     command=(PYTHON, "-m", "pykruise.cli"),
     arguments=("manager",),
     program=("manager", MANAGER_PROGRAM),
@@ -69,7 +103,7 @@ MANAGER = Recipe(
 DASHBOARD = Recipe(
     name="pykruise/kruise-dashboard",
     requirements="dashboard.txt",
-    parts=("kube", "sandbox", "pykruise", "dashboard"),
+    part="dashboard",
     command=(PYTHON, "-m", "pykruise.cli"),
     arguments=("dashboard", "--shared"),
     program=("dashboard", f'#!/bin/sh\nexec {PYTHON} -m pykruise.cli dashboard --shared "$@"\n'),
@@ -78,36 +112,92 @@ DASHBOARD = Recipe(
 AGENT = Recipe(
     name="pykruise/kruise-daemon",
     requirements="agent.txt",
-    parts=("kube", "agent"),
+    part="agent",
     command=("/kruise-daemon",),
     program=("kruise-daemon", AGENT_PROGRAM),
 )
 
 
 def product_images(*recipes: Recipe) -> dict[Recipe, Image]:
-    """Build images; a minute, most of it downloads. Raises BuildError."""
+    """Build images for this machine; a minute, most of it downloads. Raises BuildError."""
+    return {recipe: built.image for recipe, built in built_images(*recipes).items()}
+
+
+def built_images(
+    *recipes: Recipe,
+    architecture: str = HOST_ARCHITECTURE,
+    wheels: Mapping[str, Path] | None = None,
+    root: Path = _ROOT,
+    labels: Mapping[str, str] | None = None,
+) -> dict[Recipe, Built]:
+    """Build images for an architecture, and say what is in them. Raises BuildError.
+
+    `wheels`: those of our distributions, by the names of their folders; else they are built of the sources in `root`.
+    `labels`: of each image, as in a Dockerfile. The same packages and sources make the same bytes.
+    """
     for program in ("apt-get", "dpkg-deb"):
         if not shutil.which(program):
             raise MissingError(f"images are made of Debian's packages, and there is no {program} here")
+    if architecture not in PLATFORMS:
+        raise BuildError(f"there is no image for {architecture}; known are {', '.join(PLATFORMS)}")
     with tempfile.TemporaryDirectory(prefix="pykruise-image-") as name:
         folder = Path(name)
-        base = folder / "base"
-        version = _unpack_distribution(folder, base)
-        layer = _layer(base)
-        return {recipe: _image(recipe, folder / recipe.requirements, layer, version) for recipe in recipes}
+        base = _Base(folder, architecture)
+        own = wheels or _built_wheels(root, folder / "wheels", recipes)
+        return {
+            recipe: _built(recipe, folder / recipe.requirements, base, own, root, labels or {})
+            for recipe in recipes
+        }
 
 
-def _image(recipe: Recipe, folder: Path, base: Layer, version: str) -> Image:
-    libraries, own, wheels = (folder / each for each in ("libraries", "own", "wheels"))
-    _install(libraries, version, "--require-hashes", "-r", str(_ROOT / "supply" / recipe.requirements))
-    sources = [str(_ROOT / "packages" / part) for part in recipe.parts]
-    _pip("wheel", "--no-deps", "--wheel-dir", str(wheels), *sources)
-    _install(own, version, "--no-deps", "--no-index", *map(str, sorted(wheels.iterdir())))
+def parts_of(part: str, root: Path = _ROOT) -> tuple[str, ...]:
+    """The folders of packages/ that one needs, itself the last."""
+    project = tomllib.loads((root / "packages" / part / "pyproject.toml").read_text("utf-8"))["project"]
+    needed: dict[str, None] = {}
+    for line in project["dependencies"]:
+        if own := re.match(r"pykruise(?:-(\w+))?(?:\[\w+\])?==", line):
+            needed |= dict.fromkeys(parts_of(own[1] or "pykruise", root))
+    return (*needed, part)
+
+
+def _built_wheels(root: Path, folder: Path, recipes: Iterable[Recipe]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for part in dict.fromkeys(part for recipe in recipes for part in parts_of(recipe.part, root)):
+        _pip("wheel", "--no-deps", "--wheel-dir", str(folder / part), str(root / "packages" / part))
+        found[part] = next((folder / part).glob("*.whl"))
+    return found
+
+
+class _Base:
+    """Python and what it needs, as a layer for all images of an architecture."""
+
+    def __init__(self, folder: Path, architecture: str) -> None:
+        self.architecture = architecture
+        root = folder / "base"
+        self.version, self.packages = _unpack_distribution(folder / "apt", root, architecture)
+        self.layer = _layer(root)
+
+
+def _built(
+    recipe: Recipe,
+    folder: Path,
+    base: _Base,
+    wheels: Mapping[str, Path],
+    root: Path,
+    labels: Mapping[str, str],
+) -> Built:
+    libraries, own = folder / "libraries", folder / "own"
+    locked = _install(libraries, base, "--require-hashes", "-r", str(root / "supply" / recipe.requirements))
+    ours = [wheels[part] for part in parts_of(recipe.part, root)]
+    requirements = [f"{name}=={version}" for name, version in map(_name_of_wheel, ours)]
+    links = [f"--find-links={wheel.parent}" for wheel in ours]
+    _install(own, base, "--no-deps", "--no-index", *links, *requirements)
+    packages = (*base.packages, *locked, *map(_package_of_wheel, ours))
     program, text = recipe.program
-    (own / program).write_text(text)
-    (own / program).chmod(0o755)
-    return image(
-        [base, _layer(libraries), _layer(own)],
+    _write(own / program, text, mode=0o755)
+    _write(own / BILL, json.dumps(bill_of(recipe, packages), indent=2) + "\n")
+    made = image(
+        [base.layer, _layer(libraries), _layer(own)],
         command=recipe.command,
         arguments=recipe.arguments,
         environment={
@@ -116,30 +206,67 @@ def _image(recipe: Recipe, folder: Path, base: Layer, version: str) -> Image:
             "PYTHONUNBUFFERED": "1",
         },
         user=recipe.user,
+        architecture=base.architecture,
+        labels=labels,
     )
+    return Built(made, packages)
 
 
-def _unpack_distribution(folder: Path, base: Path) -> str:
-    """Python's packages with all that they depend on, unpacked; returns Python's version, such as "3.11"."""
-    archives, lists = folder / "archives", folder / "status"
-    (archives / "partial").mkdir(parents=True)
-    lists.touch()
-    _run(
-        "apt-get",
-        "install",
+def bill_of(recipe: Recipe, packages: Sequence[Package]) -> dict[str, object]:
+    """The bill of materials of an image as CycloneDX 1.6: every package with its version and hash."""
+    components = [_component(one) for one in sorted(packages, key=lambda one: (one.kind, one.name))]
+    own = next(one for one in packages if one.name == "pykruise-kube")
+    product = {"type": "container", "bom-ref": recipe.name, "name": recipe.name, "version": own.version}
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {"component": product},
+        "components": components,
+        "dependencies": [{"ref": recipe.name, "dependsOn": [one["bom-ref"] for one in components]}],
+    }
+
+
+def _component(package: Package) -> dict[str, object]:
+    if package.kind == "deb":
+        purl = f"pkg:deb/debian/{package.name}@{package.version}?arch={package.architecture}"
+    else:
+        purl = f"pkg:pypi/{package.name}@{package.version}"
+    return {
+        "type": "library",
+        "bom-ref": purl,
+        "name": package.name,
+        "version": package.version,
+        "purl": purl,
+        "hashes": [{"alg": "SHA-256", "content": package.sha256}],
+    }
+
+
+def _unpack_distribution(apt: Path, base: Path, architecture: str) -> tuple[str, tuple[Package, ...]]:
+    """Python's packages with all that they depend on, unpacked; returns Python's version, such as "3.11", and them."""
+    archives, lists, status = apt / "archives", apt / "lists", apt / "status"
+    for folder in (archives, lists):
+        (folder / "partial").mkdir(parents=True)
+    status.touch()
+    options = (
         "--quiet=2",
-        "--yes",
-        "--download-only",
-        "--no-install-recommends",
-        f"--option=Dir::State::status={lists}",  # nothing is there already
-        f"--option=Dir::Cache::archives={archives}",
+        f"--option=Dir::State::status={status}",  # nothing is there already
+        f"--option=Dir::State::lists={lists}",
+        f"--option=Dir::Cache={apt}",
+        f"--option=APT::Architecture={architecture}",
+        f'--option=APT::Architectures={{"{architecture}";}}',
         "--option=Debug::NoLocking=1",
         "--option=APT::Sandbox::User=root",
-        *PACKAGES,
     )
+    _run("apt-get", *options, "update")
+    download = ("install", "--yes", "--download-only", "--no-install-recommends")
+    _run("apt-get", *options, *download, *PACKAGES)
     base.mkdir()
+    packages = []
     for package in sorted(archives.glob("*.deb")):
         _run("dpkg-deb", "--extract", str(package), str(base))
+        name, version, of = package.stem.split("_")
+        packages.append(Package("deb", name, version.replace("%3a", ":"), _sha256(package), of))
     for unwanted in LEFT_OUT:
         shutil.rmtree(base / unwanted, ignore_errors=True)
     for path in ("log", "tmp", "proc", "sys", "dev"):
@@ -147,12 +274,63 @@ def _unpack_distribution(folder: Path, base: Path) -> str:
     if not (base / "bin/sh").exists():
         (base / "bin/sh").symlink_to("dash")
     (base / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n")
-    return (base / "usr/bin/python3").readlink().name.removeprefix("python")
+    version = (base / "usr/bin/python3").readlink().name.removeprefix("python")
+    return version, tuple(packages)
 
 
-def _install(target: Path, version: str, *what: str) -> None:
-    options = ("--only-binary=:all:", f"--python-version={version}", "--target", str(target / LIBRARIES))
-    _pip("install", "--no-compile", *options, *what)
+def _install(target: Path, base: _Base, *what: str) -> tuple[Package, ...]:
+    """Install wheels of the image's architecture; returns them."""
+    report = target.with_suffix(".report")
+    platforms = [f"--platform={tag}" for tag in PLATFORMS[base.architecture]]
+    options = ("--only-binary=:all:", f"--python-version={base.version}", *platforms)
+    place = target / LIBRARIES
+    target.parent.mkdir(exist_ok=True)
+    _pip("install", "--no-compile", *options, f"--report={report}", "--target", str(place), *what)
+    _remove_scripts(place)
+    installed = json.loads(report.read_text("utf-8"))["install"]
+    return tuple(
+        Package(
+            "pypi",
+            _normalized(one["metadata"]["name"]),
+            one["metadata"]["version"],
+            one["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256", ""),
+        )
+        for one in installed
+    )
+
+
+def _remove_scripts(libraries: Path) -> None:
+    """Scripts begin with the path of the Python that installs; images start modules. Of records their lines, too."""
+    shutil.rmtree(libraries / "bin", ignore_errors=True)
+    for record in libraries.glob("*.dist-info/RECORD"):
+        rows = [row for row in csv.reader(record.read_text("utf-8").splitlines()) if row]
+        kept = [row for row in rows if not row[0].startswith(("../", "bin/"))]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(sorted(kept))
+        record.write_text(text.getvalue(), "utf-8")
+
+
+def _name_of_wheel(wheel: Path) -> tuple[str, str]:
+    name, version, *_ = wheel.stem.split("-")
+    return _normalized(name), version
+
+
+def _package_of_wheel(wheel: Path) -> Package:
+    name, version = _name_of_wheel(wheel)
+    return Package("pypi", name, version, _sha256(wheel))
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _write(file: Path, text: str, *, mode: int = 0o644) -> None:
+    file.write_text(text, "utf-8")
+    file.chmod(mode)
 
 
 def _pip(*arguments: str) -> None:
@@ -186,14 +364,24 @@ def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.mtime = 0
     if entry.name == "./tmp":
         entry.mode = 0o1777
+    elif entry.isdir() or entry.mode & 0o100:
+        entry.mode = 0o755  # whatever the umask is; no program of ours asks for another user's rights
+    elif entry.isreg():
+        entry.mode = 0o644
     return entry
+
+
+def _version() -> str:
+    text = (_ROOT / "packages/kube/src/pykruise/kube/version.py").read_text("utf-8")
+    found: list[str] = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)
+    return found[0]
 
 
 def main() -> int:
     """Build them, and write them to a folder."""
     parser = argparse.ArgumentParser(description="Make the manager's and the agent's images as OCI archives.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--tag", default="dev")
+    parser.add_argument("--tag", default=f"v{_version()}")
     options = parser.parse_args()
     try:
         made = product_images(MANAGER, AGENT, DASHBOARD)

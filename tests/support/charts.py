@@ -12,17 +12,29 @@ from typing import Any
 
 import yaml
 from gotpl import Template
+from gotpl.errors import TemplateExecutionError
 
 from support.yaml_documents import yaml_document, yaml_documents
 
 Values = dict[str, Any]
 
+IMAGE_VALUES: Values = {"image": {"registry": "pykruise"}}
+"""What the chart does not render without: where its images are."""
+
+
+class ChartRefusalError(Exception):
+    """The chart says what is missing."""
+
+
+def _fail(message: str) -> str:
+    raise ChartRefusalError(message)
+
 
 def render(
     chart: Path, *, release: str = "kruise", lookup: Mapping[str, Any] | None = None, **values: Any
 ) -> list[Any]:
-    """All objects of a chart. `values` replace those of values.yaml (mappings are merged)."""
-    found = _merged(yaml_document((chart / "values.yaml").read_text()), values)
+    """All objects of a chart. `values` replace those of values.yaml (mappings are merged), beside IMAGE_VALUES."""
+    found = _merged(yaml_document((chart / "values.yaml").read_text()), {**IMAGE_VALUES, **values})
     about = yaml_document((chart / "Chart.yaml").read_text())
     data = {
         "Values": found,
@@ -35,7 +47,9 @@ def render(
         "contains": lambda part, text: part in text,
         "default": lambda fallback, value=None: value or fallback,
         "include": lambda name, scope: holder[0].render_template(name, data=scope),
+        "fail": _fail,
         "int": int,
+        "list": lambda *items: list(items),
         "join": lambda between, texts: between.join(texts),
         "lookup": lambda _version, _kind, _namespace, name: dict((lookup or {}).get(name) or {}),
         "nindent": lambda width, text: "\n" + "\n".join(" " * width + line for line in text.splitlines()),
@@ -46,7 +60,12 @@ def render(
     documents = []
     for name in sources:
         if name.endswith(".yaml"):
-            text = holder[0].render_template(name, data)
+            try:
+                text = holder[0].render_template(name, data)
+            except TemplateExecutionError as error:
+                if isinstance(error.__cause__, ChartRefusalError):
+                    raise error.__cause__ from None
+                raise
             documents += copy.deepcopy(_loaded(text))
     return documents
 

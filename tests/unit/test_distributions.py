@@ -1,7 +1,9 @@
 """The five distributions as users get them: typed, and with a plugin that pytest can load in every project."""
 
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -38,6 +40,33 @@ def packages_in(files: list[str]) -> Iterator[str]:
         for name in files
         if name.startswith("pykruise/") and name.endswith("/__init__.py")
     )
+
+
+def needed_by(name: str, extras: frozenset[str]) -> set[str]:
+    """The folder of a distribution, and those that it needs, with these extras of it."""
+    project = tomllib.loads((ROOT / "packages" / name / "pyproject.toml").read_text())["project"]
+    wanted = list(project["dependencies"])
+    for extra in extras:
+        wanted += project.get("optional-dependencies", {}).get(extra, ())
+    found = {name}
+    for one in wanted:
+        if own := re.match(r"pykruise(?:-(\w+))?(?:\[(\w+)\])?==", one):
+            found |= needed_by(own[1] or "pykruise", frozenset(filter(None, [own[2]])))
+    return found
+
+
+INSTALLED = [
+    (page, line)
+    for page in sorted((*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("packages/*/*.md")))
+    for line in re.findall(r"pip install ((?:'?\./packages/\w+(?:\[\w+\])?'? ?)+)", page.read_text("utf-8"))
+]
+
+
+@pytest.mark.parametrize(("page", "line"), INSTALLED, ids=lambda value: str(value)[-60:])
+def test_lines_that_install_from_a_checkout_name_all_that_is_needed_from_it(page: Path, line: str) -> None:
+    named = {one[1]: one[2] for one in re.finditer(r"packages/(\w+)(?:\[(\w+)\])?", line)}
+    needed = set().union(*(needed_by(name, frozenset({extra or ""})) for name, extra in named.items()))
+    assert needed - set(named) == set()
 
 
 @pytest.mark.parametrize("name", [one.name for one in DISTRIBUTIONS])

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from support.charts import IMAGE_VALUES
 from support.yaml_documents import yaml_documents
 from testbed.build import cache_dir
 
@@ -50,7 +51,10 @@ def build() -> Path:
 
 
 class Helm:
-    """Helm on one cluster; without a kubeconfig it can only render. `home`: where it keeps what it keeps."""
+    """Helm on one cluster; without a kubeconfig it can only render. `home`: where it keeps what it keeps.
+
+    What renders the chart gets IMAGE_VALUES, where a test says nothing else.
+    """
 
     def __init__(self, program: Path, *, home: Path, kubeconfig: Path | None = None) -> None:
         self._program = program
@@ -63,9 +67,10 @@ class Helm:
     def run(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:
         """What it prints. Fails when it does."""
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            yaml.safe_dump(dict(values or {}), file)
+            yaml.safe_dump({**IMAGE_VALUES, **(values or {})}, file)
             file.flush()
-            complete = [*arguments, "--values", file.name] if values else arguments
+            takes_values = arguments[0] in ("template", "install", "upgrade", "lint")
+            complete = [*arguments, "--values", file.name] if takes_values else arguments
             done = subprocess.run(
                 [str(self._program), *complete], env=self._env, capture_output=True, text=True, check=False
             )

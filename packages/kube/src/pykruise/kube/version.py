@@ -1,5 +1,14 @@
-"""The version of all distributions of this repository: they are released together."""
+"""The version of all distributions of this repository, which are released together, and where its images are.
 
-__all__ = ["__version__"]
+A release is made of a copy of the sources in which both values are set (tools/release).
+"""
+
+from typing import Final
+
+__all__ = ["REGISTRY", "__version__"]
 
 __version__ = "0.1.0"
+
+REGISTRY: Final = ""
+"""The registry and path that this version's images are published under, such as `registry.example.com/team`; empty: no
+image of this version is published."""

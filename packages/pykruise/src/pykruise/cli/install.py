@@ -2,6 +2,7 @@
 
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -12,10 +13,15 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.errors import ApiError
 from pykruise.kube.http.transport import HttpTransport
-from pykruise.manager.install import DAEMON_IMAGE, IMAGE, Installation, manifests
+from pykruise.kube.version import REGISTRY
+from pykruise.manager.install import DAEMON_NAME, MANAGER_NAME, Installation, image_of, manifests
 from pykruise.manager.uninstall import Loss, what_would_be_lost
 from pykruise.manager.yaml_texts import yaml_stream
 
+UNPUBLISHED: Final = (
+    "no image of this version is published, so nodes cannot pull what these manifests name. Build the images with"
+    " `make image`, push them to a registry of yours, and say --registry registry.example.com/team"
+)
 SHOWN = 5
 """Objects of a kind that are named; the others are counted."""
 
@@ -26,6 +32,7 @@ def install_text(
     replicas: int,
     shards: int = 1,
     image: str,
+    registry: str = "",
     feature_gates: str,
     v: int,
     daemon_image: str = "",
@@ -53,12 +60,15 @@ def install_text(
         raise CommandError(str(error)) from error
     for note in gates.notes:
         click.echo(f"note: {note}", err=True)
+    has_images = bool(registry or REGISTRY or (image and (daemon_image or not gates["KruiseDaemon"])))
+    if not has_images and not webhook_host:
+        click.echo(f"note: {UNPUBLISHED}", err=True)
     wanted = Installation(
         namespace=namespace,
         replicas=replicas,
         shards=shards,
-        image=image or IMAGE,
-        daemon_image=daemon_image or DAEMON_IMAGE,
+        image=image or image_of(MANAGER_NAME, registry),
+        daemon_image=daemon_image or image_of(DAEMON_NAME, registry),
         socket_location=socket_location,
         gates=gates,
         feature_gates=feature_gates,

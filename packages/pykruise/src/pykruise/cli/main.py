@@ -76,7 +76,8 @@ def _say_how_to_install(context: click.Context) -> None:
         return
     raise failed(
         "the dashboard is a package of its own; install pykruise-dashboard of the same version beside"
-        " pykruise: pip install pykruise-dashboard, or from a checkout: pip install ./packages/dashboard"
+        " pykruise: pip install pykruise-dashboard, or from a checkout:"
+        " pip install ./packages/sandbox ./packages/dashboard"
     )
 
 

@@ -7,7 +7,7 @@ by itself (certificates, CA bundles) is left out: applying again takes nothing a
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,13 +18,21 @@ from pykruise.kinds import HUB_STORED, crds
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
 from pykruise.kube.schemas.crds import webhook_conversion
-from pykruise.kube.version import __version__
+from pykruise.kube.version import REGISTRY, __version__
 from pykruise.manager.daemon import daemon_account, daemon_manifests
 from pykruise.manager.roles import ACCOUNT, aggregated_roles, roles
 from pykruise.manager.settings import SECRETS_NAMESPACE
 
-IMAGE = f"pykruise/kruise-manager:v{__version__}"
-DAEMON_IMAGE = f"pykruise/kruise-daemon:v{__version__}"
+
+def image_of(name: str, registry: str = "") -> str:
+    """The image of this version with this name, in a registry: `registry.example.com/team/kruise-manager:v1`."""
+    return f"{registry.rstrip('/') or REGISTRY or 'pykruise'}/{name}:v{__version__}"
+
+
+MANAGER_NAME: Final = "kruise-manager"
+DAEMON_NAME: Final = "kruise-daemon"
+IMAGE: Final = image_of(MANAGER_NAME)
+DAEMON_IMAGE: Final = image_of(DAEMON_NAME)
 MANAGER = "kruise-controller-manager"
 SERVICE = "kruise-webhook-service"
 CHART_GATES = "ImagePullJobGate=true"

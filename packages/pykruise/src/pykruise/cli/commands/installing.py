@@ -15,7 +15,8 @@ from pykruise.cli.errors import CommandError
 @words.word(
     short_help="Print everything that a cluster needs.",
     examples=(
-        "install --image registry.example.com/kruise-manager:v1 --daemon-image registry.example.com/kruise-daemon:v1",
+        "install --registry registry.example.com/team | kubectl apply --server-side -f -",
+        "install --image registry.example.com/manager:v1 --daemon-image registry.example.com/agent:v1",
         "install --feature-gates ImagePullJobGate=true,ResourceDistributionGate=true",
         "install --no-crds --replicas 3 --shards 2",
     ),
@@ -30,8 +31,14 @@ from pykruise.cli.errors import CommandError
 @click.option(
     "--shards", type=click.IntRange(1, 16), default=1, help="How many of them share the work of controllers."
 )
-@click.option("--image", default="", help="The manager's image (default: of this version).")
-@click.option("--daemon-image", default="", help="The agents' image (default: of this version).")
+@click.option(
+    "--registry",
+    default="",
+    metavar="HOST/PATH",
+    help="Where nodes pull this version's images from (default: where it is published).",
+)
+@click.option("--image", default="", help="The manager's image, where it has another name.")
+@click.option("--daemon-image", default="", help="The agents' image, where it has another name.")
 @click.option(
     "--socket-location",
     default="",
@@ -87,6 +94,7 @@ def install(
     namespace: str,
     replicas: int,
     shards: int,
+    registry: str,
     image: str,
     daemon_image: str,
     socket_location: str,
@@ -110,6 +118,7 @@ def install(
             namespace=namespace,
             replicas=replicas,
             shards=shards,
+            registry=registry,
             image=image,
             daemon_image=daemon_image,
             socket_location=socket_location,
