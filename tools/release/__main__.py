@@ -1,0 +1,108 @@
+"""`python -m tools.release VERSION`: makes everything that a release has, of the last commit.
+
+stage ──▶ build each part ──▶ bills, checksums, provenance, notes ──▶ dist/release/VERSION
+
+Two runs of the same commit make the same bytes while the package indexes serve the same packages; `--twice` sees to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from testbed.build import BuildError
+from tools.release import bills, chart, distributions, images, manifests, papers, plugin
+from tools.release.staging import ReleaseError, Sources, stage
+
+__all__ = ["main", "release"]
+
+T = TypeVar("T")
+
+_CHECKOUT: Final = Path(__file__).resolve().parents[2]
+
+
+def release(sources: Sources, folder: Path, *, builder: str, cache: Path) -> list[Path]:
+    """Make all files of a release in a folder; returns them. Raises ReleaseError, BuildError."""
+    folder.mkdir(parents=True)
+    print(f"release {sources.version} of {sources.commit[:12]} into {folder}")
+    wheels = _said("wheels and source distributions", distributions.build(sources, folder))
+    _said("the chart", chart.build(sources, folder))
+    _said("manifests", manifests.build(folder, wheels))
+    plugins = _said("kubectl kruise", plugin.build(sources, folder, wheels, cache))
+    made = _said("images", images.build(sources, folder, wheels))
+    programs = [one for one in plugins if one.suffix != ".yaml"]
+    _said("bills of materials", bills.build(sources, folder, wheels=wheels, images=made, plugins=programs))
+    digests = {one.name: one.image.digest for one in made}
+    (folder / "images.txt").write_text(
+        "".join(
+            f"{sources.registry or 'docker.io/pykruise'}/{name}:{sources.tag}@{digest}\n"
+            for name, digest in sorted(digests.items())
+        ),
+        "utf-8",
+    )
+    (folder / "RELEASE_NOTES.md").write_text(papers.notes(sources, digests), "utf-8")
+    files = sorted(folder.iterdir())
+    statement = papers.provenance(sources, files, builder=builder, images=digests)
+    (folder / "provenance.intoto.json").write_text(json.dumps(statement, indent=2) + "\n", "utf-8")
+    (folder / papers.CHECKSUMS).write_text(papers.checksums(sorted(folder.iterdir())), "utf-8")
+    return sorted(folder.iterdir())
+
+
+def _said(what: str, made: T) -> T:
+    print(f"  made {what}", flush=True)
+    return made
+
+
+def main(argv: Sequence[str]) -> int:
+    """Make a release, or the same twice and compare."""
+    parser = argparse.ArgumentParser(prog="python -m tools.release", description="Make a release.")
+    parser.add_argument("version")
+    parser.add_argument("--out", type=Path, default=_CHECKOUT / "dist/release")
+    parser.add_argument("--registry", default="", help="where it is published: registry.example.com/team")
+    parser.add_argument("--repository", default="", help="the repository's address in a browser")
+    parser.add_argument("--builder", default="https://example.com/make-release", help="who builds, as a URI")
+    parser.add_argument("--commit", default="HEAD")
+    parser.add_argument("--twice", action="store_true", help="make it twice, and compare")
+    options = parser.parse_args(argv)
+    folder = options.out / options.version
+    try:
+        made = _made(options, folder)
+        if options.twice:
+            again = _made(options, options.out / f"{options.version}-again")
+            differing = [
+                one.name
+                for one, other in zip(made, again, strict=True)
+                if one.name != other.name or one.read_bytes() != other.read_bytes()
+            ]
+            if differing:
+                raise ReleaseError(f"two runs differ in {', '.join(differing)}")
+            print(f"{len(made)} files are the same in both runs")
+    except (ReleaseError, BuildError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"{len(made)} files, {sum(one.stat().st_size for one in made) / 1e6:.0f} MB: {folder}")
+    return 0
+
+
+def _made(options: argparse.Namespace, folder: Path) -> list[Path]:
+    if folder.exists():
+        raise ReleaseError(f"{folder} is there already; remove it, or say another --out")
+    with tempfile.TemporaryDirectory(prefix="pykruise-release-") as name:
+        sources = stage(
+            _CHECKOUT,
+            Path(name) / "sources",
+            version=options.version,
+            registry=options.registry,
+            repository=options.repository,
+            commit=options.commit,
+        )
+        return release(sources, folder, builder=options.builder, cache=Path(name) / "downloads")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

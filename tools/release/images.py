@@ -1,0 +1,85 @@
+"""The images of manager, agent and dashboard, each of all architectures under one digest.
+
+wheels, Debian's packages ──testbed.product_images──▶ Image by architecture ──▶ index ──▶ NAME-VERSION.oci.tar
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from testbed.images import Image, archive, index_of
+from testbed.product_images import AGENT, DASHBOARD, MANAGER, Package, Recipe, built_images
+from tools.release.staging import Sources
+
+__all__ = ["ARCHITECTURES", "ReleasedImage", "build"]
+
+ARCHITECTURES: Final = ("amd64", "arm64")
+
+_TITLES: Final = {
+    MANAGER: "The manager: controllers and webhooks",
+    AGENT: "The agent of each node",
+    DASHBOARD: "The dashboard",
+}
+
+
+@dataclass(frozen=True)
+class ReleasedImage:
+    """One image with what is in it, by architecture."""
+
+    recipe: Recipe
+    image: Image
+    """Its manifest is an index."""
+    packages: Mapping[str, tuple[Package, ...]]
+
+    @property
+    def name(self) -> str:
+        """`kruise-manager`."""
+        return self.recipe.name.rpartition("/")[2]
+
+
+def build(
+    sources: Sources,
+    folder: Path,
+    wheels: Mapping[str, Path],
+    *,
+    architectures: Sequence[str] = ARCHITECTURES,
+    recipes: Sequence[Recipe] = (MANAGER, AGENT, DASHBOARD),
+) -> list[ReleasedImage]:
+    """Build them, and write an archive of each."""
+    built = {
+        architecture: {
+            recipe: one
+            for recipe in recipes
+            for one in built_images(
+                recipe,
+                architecture=architecture,
+                wheels=wheels,
+                root=sources.root,
+                labels=_labels(recipe, sources),
+            ).values()
+        }
+        for architecture in architectures
+    }
+    released = []
+    for recipe in recipes:
+        index = index_of({name: images[recipe].image for name, images in built.items()})
+        one = ReleasedImage(recipe, index, {name: images[recipe].packages for name, images in built.items()})
+        name = f"{sources.registry or 'docker.io/pykruise'}/{one.name}:{sources.tag}"
+        (folder / f"{one.name}-{sources.version}.oci.tar").write_bytes(archive(index, name))
+        released.append(one)
+    return released
+
+
+def _labels(recipe: Recipe, sources: Sources) -> dict[str, str]:
+    labels = {
+        "title": recipe.name.rpartition("/")[2],
+        "description": f"{_TITLES[recipe]} of pykruise, OpenKruise's workloads for Kubernetes in Python",
+        "version": sources.version,
+        "revision": sources.commit,
+        "licenses": "Apache-2.0",
+        **({"source": sources.repository} if sources.repository else {}),
+    }
+    return {f"org.opencontainers.image.{name}": value for name, value in labels.items()}

@@ -1,0 +1,120 @@
+"""What goes with the files of a release: checksums, where they come from, and what is new.
+
+files ──▶ SHA256SUMS      files, commit ──▶ provenance.intoto.json      CHANGELOG.md ──▶ RELEASE_NOTES.md
+
+Rule: the statement is in-toto's v1, its predicate SLSA provenance v1. It is not signed here: the pipeline signs what a
+release has, with an identity that this machine does not have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from tools.release.staging import ReleaseError, Sources
+
+__all__ = ["CHECKSUMS", "changes_of", "checksums", "notes", "provenance"]
+
+CHECKSUMS: Final = "SHA256SUMS"
+STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v1"
+
+
+def checksums(files: Iterable[Path]) -> str:
+    """Lines that `sha256sum --check` reads."""
+    return "".join(f"{_sha256(one)}  {one.name}\n" for one in sorted(files))
+
+
+def provenance(
+    sources: Sources, files: Iterable[Path], *, builder: str, images: Mapping[str, str]
+) -> dict[str, Any]:
+    """The statement about all files and images (their digests by name): of which commit, and how they were made."""
+    where = f"git+{sources.repository}" if sources.repository else "git+file://checkout"
+    subjects = [{"name": one.name, "digest": {"sha256": _sha256(one)}} for one in sorted(files)]
+    subjects += [
+        {"name": name, "digest": {"sha256": digest.removeprefix("sha256:")}}
+        for name, digest in sorted(images.items())
+    ]
+    made = datetime.fromtimestamp(sources.time_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": subjects,
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": f"{sources.repository or 'https://example.com/pykruise'}/docs/releasing.md",
+                "externalParameters": {
+                    "version": sources.version,
+                    "registry": sources.registry,
+                    "repository": sources.repository,
+                },
+                "internalParameters": {"SOURCE_DATE_EPOCH": sources.time_s},
+                "resolvedDependencies": [
+                    {"uri": f"{where}@{sources.tag}", "digest": {"gitCommit": sources.commit}},
+                    *_locks(sources),
+                ],
+            },
+            "runDetails": {"builder": {"id": builder}, "metadata": {"startedOn": made}},
+        },
+    }
+
+
+def _locks(sources: Sources) -> list[dict[str, Any]]:
+    return [
+        {"uri": f"supply/{one.name}", "digest": {"sha256": _sha256(one)}}
+        for one in sorted((sources.root / "supply").glob("*.txt"))
+    ]
+
+
+def changes_of(changelog: str, version: str) -> str:
+    """What the changelog says of a version: under its heading, or under the one that is unreleased."""
+    parts = re.split(r"^## (.+)$", changelog, flags=re.MULTILINE)
+    by_heading = dict(zip(parts[1::2], parts[2::2], strict=True))
+    for heading, text in by_heading.items():
+        if heading.split(",")[0].strip() == version or heading.endswith("unreleased"):
+            return text.strip()
+    raise ReleaseError(f"CHANGELOG.md has no heading '## {version}', and none that is unreleased")
+
+
+def notes(sources: Sources, images: Mapping[str, str]) -> str:
+    """What a release page shows: how to install it, what is new, and how to verify it."""
+    registry = sources.registry or "registry.example.com/team"
+    changes = changes_of((sources.root / "CHANGELOG.md").read_text("utf-8"), sources.version)
+    lines = "\n".join(f"| `{name}` | `{digest}` |" for name, digest in sorted(images.items()))
+    return f"""# pykruise {sources.version}
+
+## Install
+
+```sh
+pip install pykruise=={sources.version}                       # pykruise and kubectl kruise; or: uv tool install pykruise
+kubectl apply --server-side -f install.yaml      # a file of this release; or, with Helm:
+helm install kruise oci://{registry}/charts/pykruise --version {sources.chart_version}
+pykruise doctor
+```
+
+Upgrading: `docs/upgrading.md`. From OpenKruise: `docs/migration.md`.
+
+| image | digest |
+|---|---|
+{lines}
+
+## Verify
+
+```sh
+sha256sum --check {CHECKSUMS}
+gh attestation verify install.yaml --repo OWNER/REPOSITORY
+cosign verify {registry}/kruise-manager:{sources.tag} --certificate-oidc-issuer https://token.actions.githubusercontent.com --certificate-identity-regexp '/release.yml@'
+```
+
+## Changes
+
+{changes}
+"""
+
+
+def _sha256(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()

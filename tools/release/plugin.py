@@ -1,0 +1,246 @@
+"""`kubectl kruise` and `pykruise` as one file for each platform, which needs nothing but a Python.
+
+supply/manager.txt ──pip download, by hash──▶ wheels of each Python ──▶ parts ──▶ kubectl-kruise-PLATFORM
+
+The file is a shell script that looks for a Python, with a zip archive behind it that Python runs. At its first start it
+unpacks the part of that Python into the user's cache, under the hash of the file. Called by another name it is that
+program: `pykruise`, `kubectl_complete-kruise`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tools.release.staging import ReleaseError, Sources
+
+__all__ = ["PLATFORMS", "PYTHONS", "Platform", "build", "krew_manifest", "single_file"]
+
+PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
+
+
+@dataclass(frozen=True)
+class Platform:
+    """An operating system and architecture, as krew names them, and the tags of wheels for it."""
+
+    os: str
+    architecture: str
+    tags: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return f"{self.os}-{self.architecture}"
+
+
+PLATFORMS: Final = (
+    Platform("linux", "amd64", tuple(f"manylinux_2_{minor}_x86_64" for minor in (17, 26, 27, 28))),
+    Platform("linux", "arm64", tuple(f"manylinux_2_{minor}_aarch64" for minor in (17, 26, 27, 28))),
+    Platform(
+        "darwin",
+        "arm64",
+        tuple(
+            f"macosx_{version}_{kind}"
+            for version in ("10_9", "10_12", "10_13", "10_15", "11_0", "12_0", "13_0")
+            for kind in ("arm64", "universal2")
+        ),
+    ),
+)
+"""Platforms for which all packages have wheels; elsewhere pip and uv install it."""
+
+_SHELL: Final = """#!/bin/sh
+for python in ${PYKRUISE_PYTHON:-} __PYTHONS__ python3; do
+  command -v "$python" >/dev/null 2>&1 || continue
+  "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in __VERSIONS__)' 2>/dev/null || continue
+  PYKRUISE_PROGRAM="${0##*/}" exec "$python" "$0" "$@"
+done
+echo "error: kubectl kruise needs Python __RANGE__; none is in PATH. Say where one is: PYKRUISE_PYTHON=/path/python3" >&2
+exit 1
+"""
+
+_MAIN: Final = """
+import os, sys, zipfile
+DIGEST, SCRIPTS = __DIGEST__, __SCRIPTS__
+
+def unpacked():
+    tag = "cp%d%d" % sys.version_info[:2]
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(cache, "pykruise", DIGEST[:16] + "-" + tag)
+    if not os.path.exists(folder):
+        import shutil, tempfile
+        os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+        partial = tempfile.mkdtemp(prefix="partial-", dir=os.path.dirname(folder))
+        with zipfile.ZipFile(sys.argv[0]) as archive:
+            for part in ("common.zip", tag + ".zip"):
+                with archive.open(part) as inner, zipfile.ZipFile(inner) as content:
+                    content.extractall(partial)
+        try:
+            os.rename(partial, folder)
+        except OSError:  # another process was faster
+            shutil.rmtree(partial)
+    return folder
+
+name = os.environ.pop("PYKRUISE_PROGRAM", os.path.basename(sys.argv[0]))
+sys.path[0] = unpacked()
+module, function = SCRIPTS.get(name, SCRIPTS["kubectl-kruise"])
+import importlib
+sys.exit(getattr(importlib.import_module(module), function)())
+"""
+
+_SCRIPTS: Final = {
+    "kubectl-kruise": ("pykruise.cli.kubectl.entry", "main"),
+    "kubectl_complete-kruise": ("pykruise.cli.kubectl.entry", "complete_main"),
+    "pykruise": ("pykruise.cli.entry", "main"),
+}
+
+
+def build(
+    sources: Sources,
+    folder: Path,
+    wheels: Mapping[str, Path],
+    cache: Path,
+    *,
+    platforms: Sequence[Platform] = PLATFORMS,
+    pythons: Sequence[str] = PYTHONS,
+) -> list[Path]:
+    """Write a file for each platform and the manifest of krew. `cache`: a folder for what is downloaded."""
+    own = [wheels[name] for name in ("kube", "agent", "pykruise")]
+    files = {}
+    for platform in platforms:
+        by_python = {
+            python: _downloaded(sources.root / "supply/manager.txt", platform, python, cache)
+            for python in pythons
+        }
+        file = folder / f"kubectl-kruise-{sources.version}-{platform.name}"
+        file.write_bytes(single_file(own, by_python))
+        file.chmod(0o755)
+        files[platform] = file
+    manifest = folder / "kruise.krew.yaml"
+    manifest.write_text(krew_manifest(sources, files), "utf-8")
+    return [*files.values(), manifest]
+
+
+def _downloaded(requirements: Path, platform: Platform, python: str, cache: Path) -> list[Path]:
+    target = cache / f"{platform.name}-{python}"
+    target.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "download"),
+            *("--require-hashes", "--no-deps", "--only-binary=:all:", f"--python-version={python}"),
+            *(f"--platform={tag}" for tag in platform.tags),
+            *("--dest", str(target), "--requirement", str(requirements)),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PIP_NO_INPUT": "1"},
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["pip failed"]
+        raise ReleaseError(f"{platform.name}, Python {python}: {lines[-1]}")
+    return sorted(target.glob("*.whl"))
+
+
+def single_file(own: Iterable[Path], by_python: Mapping[str, Sequence[Path]]) -> bytes:
+    """The file of one platform. Wheels that all Pythons have in common are in it once."""
+    lists = [{wheel.name: wheel for wheel in found} for found in by_python.values()]
+    common = set.intersection(*map(set, lists)) if lists else set()
+    parts = {"common": [*own, *(lists[0][name] for name in sorted(common))]}
+    for python, found in by_python.items():
+        parts[f"cp{python.replace('.', '')}"] = [one for one in found if one.name not in common]
+    packed = {f"{name}.zip": _packed(found) for name, found in parts.items()}
+    digest = hashlib.sha256(b"".join(packed[name] for name in sorted(packed))).hexdigest()
+    main = _MAIN.replace("__DIGEST__", repr(digest)).replace("__SCRIPTS__", repr(_SCRIPTS))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        _add(archive, "__main__.py", main.encode())
+        for name, content in sorted(packed.items()):
+            _add(archive, name, content)
+    return _shell(tuple(by_python)).encode() + buffer.getvalue()
+
+
+def _shell(pythons: Sequence[str]) -> str:
+    versions = ", ".join(f"({python.replace('.', ', ')})" for python in pythons)
+    names = " ".join(f"python{python}" for python in reversed(pythons))
+    text = _SHELL.replace("__PYTHONS__", names).replace("__VERSIONS__", f"({versions},)")
+    return text.replace("__RANGE__", f"{pythons[0]} to {pythons[-1]}" if len(pythons) > 1 else pythons[0])
+
+
+def _packed(wheels: Iterable[Path]) -> bytes:
+    """The files of wheels in one zip archive, sorted, all of one time."""
+    members: dict[str, bytes] = {}
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            members |= {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+        for name in sorted(members):
+            _add(packed, name, members[name], compression=zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def _add(
+    archive: zipfile.ZipFile, name: str, content: bytes, *, compression: int = zipfile.ZIP_STORED
+) -> None:
+    entry = zipfile.ZipInfo(name)  # of 1980, the earliest time that there is
+    entry.compress_type = compression
+    entry.external_attr = 0o644 << 16
+    archive.writestr(entry, content)
+
+
+def krew_manifest(sources: Sources, files: Mapping[Platform, Path]) -> str:
+    """The manifest of krew, which installs the file that fits a platform as `kubectl-kruise`."""
+    base = f"{sources.repository or 'https://example.com/pykruise'}/releases/download/{sources.tag}"
+    lines = [
+        "apiVersion: krew.googlecontainertools.github.com/v1alpha2",
+        "kind: Plugin",
+        "metadata:",
+        "  name: kruise",
+        "spec:",
+        f"  version: {'v' + sources.chart_version}",
+        f"  homepage: {sources.repository or 'https://example.com/pykruise'}",
+        "  shortDescription: Manage OpenKruise workloads, and see what they wait for",
+        "  description: |",
+        "    kubectl's verbs for every kind of OpenKruise: rollout, set, scale, get, describe and migrate;",
+        "    explain says what a rollout waits for and what helps, plan what a change would do.",
+        "  caveats: |",
+        f"    Needs Python {PYTHONS[0]} to {PYTHONS[-1]} in PATH.",
+        "  platforms:",
+    ]
+    for platform, file in files.items():
+        lines += [
+            "  - selector:",
+            "      matchLabels:",
+            f"        os: {platform.os}",
+            f"        arch: {platform.architecture}",
+            f"    uri: {base}/{file.name}.tar.gz",
+            f"    sha256: {hashlib.sha256(_archived(file, sources)).hexdigest()}",
+            "    bin: kubectl-kruise",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _archived(file: Path, sources: Sources) -> bytes:
+    """The same in a .tar.gz beside it, as krew takes it: with the licence."""
+    import gzip
+    import tarfile
+
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        members = (("kubectl-kruise", file, 0o755), ("LICENSE", sources.root / "LICENSE", 0o644))
+        for name, source, mode in members:
+            content = source.read_bytes()
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(content), mode, sources.time_s
+            tar.addfile(entry, io.BytesIO(content))
+    packed = gzip.compress(buffer.getvalue(), 1, mtime=sources.time_s)
+    file.with_name(f"{file.name}.tar.gz").write_bytes(packed)
+    return packed
