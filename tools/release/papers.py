@@ -90,8 +90,8 @@ def notes(sources: Sources, images: Mapping[str, str]) -> str:
 ## Install
 
 ```sh
-pip install pykruise=={sources.version}                       # pykruise and kubectl kruise; or: uv tool install pykruise
-kubectl apply --server-side -f install.yaml      # a file of this release; or, with Helm:
+pip install pykruise=={sources.version}         # pykruise and kubectl kruise; or: uv tool install
+kubectl apply --server-side -f install.yaml   # a file of this release; or, with Helm:
 helm install kruise oci://{registry}/charts/pykruise --version {sources.chart_version}
 pykruise doctor
 ```
@@ -107,7 +107,8 @@ Upgrading: `docs/upgrading.md`. From OpenKruise: `docs/migration.md`.
 ```sh
 sha256sum --check {CHECKSUMS}
 gh attestation verify install.yaml --repo OWNER/REPOSITORY
-cosign verify {registry}/kruise-manager:{sources.tag} --certificate-oidc-issuer https://token.actions.githubusercontent.com --certificate-identity-regexp '/release.yml@'
+cosign verify {registry}/kruise-manager:{sources.tag} --certificate-identity-regexp '/release.yml@' \\
+  --certificate-oidc-issuer https://token.actions.githubusercontent.com
 ```
 
 ## Changes

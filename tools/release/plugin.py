@@ -62,7 +62,7 @@ for python in ${PYKRUISE_PYTHON:-} __PYTHONS__ python3; do
   "$python" -c 'import sys; sys.exit(sys.version_info[:2] not in __VERSIONS__)' 2>/dev/null || continue
   PYKRUISE_PROGRAM="${0##*/}" exec "$python" "$0" "$@"
 done
-echo "error: kubectl kruise needs Python __RANGE__; none is in PATH. Say where one is: PYKRUISE_PYTHON=/path/python3" >&2
+echo "error: kubectl kruise needs Python __RANGE__, and none is in PATH; PYKRUISE_PYTHON=/path/python3 names one" >&2
 exit 1
 """
 
