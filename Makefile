@@ -13,6 +13,8 @@
 #   make fuzz OBJECTS=2000  objects of all kinds with wrong values, stored past the webhooks and sent through them
 #   make simulate-mutations     rules broken on purpose: the simulator has to notice each
 #   make image  the images of manager, agent and dashboard as OCI archives, of the distribution's packages, without an engine
+#   make release VERSION=1.2.3  everything that a release has, in dist/release; RELEASE_ARGS=--twice: twice, and compared
+#   make check-release VERSION=1.2.3  installs what was released, and nothing else, into empty places
 #   make push REGISTRY=registry.example.com/team  builds the images and pushes them there, without an engine
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make attacks CLUSTER=real  manager, agent and dashboard under attack; SECONDS=60 for all attacks at once; prints the
@@ -56,7 +58,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -117,15 +119,40 @@ lint: $(VENV)/.ready-dev
 	@$(BIN)/mypy -p testbed -p tools
 	@$(BIN)/lint-imports
 
-PEX := 2.105.2
-
-# Unpacks itself at its first start, and then starts as fast as an installed one.
-kubectl-kruise: $(VENV)/bin/python
-	@$(PYTHON) -m venv $(VENV)/.pex && $(VENV)/.pex/bin/python -m pip --quiet install pex==$(PEX)
-	@rm -rf dist/wheels && $(PIP) wheel --no-deps --wheel-dir dist/wheels ./packages/kube ./packages/agent ./packages/pykruise
-	@$(VENV)/.pex/bin/pex dist/wheels/*.whl --constraints constraints.txt --venv prepend --sh-boot \
-	  --script kubectl-kruise --output-file dist/kubectl-kruise
+# Of this machine's platform and Python alone; `make release` makes it for all. It unpacks itself at its first start.
+kubectl-kruise: $(VENV)/.ready-dev
+	@PYTHONPATH=. $(BIN)/python -m tools.release.plugin dist/kubectl-kruise
 	@echo "dist/kubectl-kruise: put it into a folder of PATH, then: kubectl kruise"
+
+VERSION ?=
+REPOSITORY ?=
+BUILDER ?=
+RELEASE = dist/release/$(VERSION)
+needs-version = @[ -n "$(VERSION)" ] || { echo "say which: make $@ VERSION=1.2.3"; exit 1; }
+
+release: $(VENV)/.ready-dev
+	$(needs-version)
+	@PYTHONPATH=. $(BIN)/python -m tools.release $(VERSION) $(if $(REGISTRY),--registry $(REGISTRY)) \
+	  $(if $(REPOSITORY),--repository $(REPOSITORY)) $(if $(BUILDER),--builder $(BUILDER)) $(RELEASE_ARGS)
+
+# Installs what is released, and nothing of this checkout, into empty places: a sandbox, and where Go is a control plane.
+check-release: $(VENV)/.ready-dev
+	$(needs-version)
+	@PYKRUISE_RELEASE=$(CURDIR)/$(RELEASE) $(BIN)/python -m pytest tests/release -n0 $(PYTEST_ARGS)
+
+check-release-on-nodes: $(VENV)/.ready-dev
+	$(needs-version)
+	@PYKRUISE_RELEASE=$(CURDIR)/$(RELEASE) $(BIN)/python -m pytest --cluster=real --real-nodes -n0 \
+	  tests/scenarios/test_install_on_nodes.py $(PYTEST_ARGS)
+
+push-release:
+	$(needs-version)
+	@[ -n "$(REGISTRY)" ] || { echo "say where to: make $@ VERSION=$(VERSION) REGISTRY=registry.example.com/team"; exit 1; }
+	@PYTHONPATH=. $(PYTHON) -m tools.release.pushing $(REGISTRY) $(RELEASE)/kruise-*.oci.tar
+	@PYTHONPATH=. $(PYTHON) -m tools.release.pushing $(REGISTRY)/charts $(RELEASE)/pykruise-chart-*.oci.tar
+
+check-workflows: $(VENV)/.ready-dev
+	@PYTHONPATH=. $(BIN)/python -m tools.go actionlint -color=false .github/workflows/*.yml
 
 docs: $(VENV)/.ready
 	@$(BIN)/python -m tools.api_reference > docs/api.md

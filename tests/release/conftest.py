@@ -1,6 +1,5 @@
 """A staged release for all tests of a module: the committed sources with a version and places in them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from tools.release.staging import Sources, stage
 
 
 @pytest.fixture(scope="session")
-def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
-    yield stage(
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    return stage(
         ROOT,
         tmp_path_factory.mktemp("staged") / "sources",
         version="1.2.3rc1",

@@ -54,7 +54,7 @@ def test_a_version_that_indexes_would_refuse_is_refused(tmp_path: Path, version:
 
 
 def test_a_commit_that_there_is_not_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ReleaseError, match="git rev-parse failed: .*no-such-commit"):
+    with pytest.raises(ReleaseError, match=r"git rev-parse failed: .*no-such-commit"):
         stage(ROOT, tmp_path, version="1.2.3", commit="no-such-commit")
 
 

@@ -74,9 +74,10 @@ def changes_of(changelog: str, version: str) -> str:
     """What the changelog says of a version: under its heading, or under the one that is unreleased."""
     parts = re.split(r"^## (.+)$", changelog, flags=re.MULTILINE)
     by_heading = dict(zip(parts[1::2], parts[2::2], strict=True))
-    for heading, text in by_heading.items():
-        if heading.split(",")[0].strip() == version or heading.endswith("unreleased"):
-            return text.strip()
+    named = [text for heading, text in by_heading.items() if heading.split(",")[0].strip() == version]
+    unreleased = [text for heading, text in by_heading.items() if heading.endswith("unreleased")]
+    for text in (*named, *unreleased):
+        return text.strip()
     raise ReleaseError(f"CHANGELOG.md has no heading '## {version}', and none that is unreleased")
 
 

@@ -9,11 +9,15 @@ program: `pykruise`, `kubectl_complete-kruise`.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
+import platform as machine
 import subprocess
 import sys
+import tarfile
+import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -230,9 +234,6 @@ def krew_manifest(sources: Sources, files: Mapping[Platform, Path]) -> str:
 
 def _archived(file: Path, sources: Sources) -> bytes:
     """The same in a .tar.gz beside it, as krew takes it: with the licence."""
-    import gzip
-    import tarfile
-
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         members = (("kubectl-kruise", file, 0o755), ("LICENSE", sources.root / "LICENSE", 0o644))
@@ -244,3 +245,41 @@ def _archived(file: Path, sources: Sources) -> bytes:
     packed = gzip.compress(buffer.getvalue(), 1, mtime=sources.time_s)
     file.with_name(f"{file.name}.tar.gz").write_bytes(packed)
     return packed
+
+
+def main(argv: Sequence[str]) -> int:
+    """Make the file of this machine's Python from the checkout, with what is installed beside it."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    names = {"x86_64": "amd64", "aarch64": "arm64"}
+    here = (sys.platform, names.get(machine.machine(), machine.machine()))
+    found = next((one for one in PLATFORMS if (one.os, one.architecture) == here), None)
+    root = Path(__file__).resolve().parents[2]
+    if found is None:
+        print(f"error: there are no packages for {'-'.join(here)}; use pip", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory(prefix="pykruise-plugin-") as name:
+        folder = Path(name)
+        own = []
+        for part in ("kube", "agent", "pykruise"):
+            wheel = (
+                sys.executable,
+                "-m",
+                "pip",
+                "--disable-pip-version-check",
+                "--quiet",
+                "wheel",
+                "--no-deps",
+            )
+            place = folder / part
+            subprocess.run([*wheel, "--wheel-dir", str(place), str(root / "packages" / part)], check=True)
+            own += list(place.glob("*.whl"))
+        downloaded = _downloaded(root / "supply/manager.txt", found, python, folder)
+        file = Path(argv[0])
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(single_file(own, {python: downloaded}))
+        file.chmod(0o755)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

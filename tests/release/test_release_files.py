@@ -1,0 +1,282 @@
+"""The files of a release in empty places: `make release VERSION=…`, then `make check-release VERSION=…`.
+
+PYKRUISE_RELEASE, a folder ──▶ new environments and homes ──▶ the lines that docs/install.md prints
+
+Of this checkout nothing is used but these tests. Packages of others come from where pip gets them.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from pykruise.testing.http import HttpSandbox
+from support.helm import build as build_helm
+from tools.go import program
+from tools.release.pushing import Registry, read_archive
+
+RELEASE: Final = Path(os.environ.get("PYKRUISE_RELEASE", "/none"))
+VERSION: Final = RELEASE.name
+
+pytestmark = [
+    pytest.mark.real_time,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not RELEASE.is_dir(), reason="make check-release VERSION=… looks at a release"),
+]
+
+CLONESET = """
+apiVersion: apps.kruise.io/v1beta1
+kind: CloneSet
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: main, image: "nginx:1"}]}
+"""
+
+
+class Place:
+    """An empty home, and a PATH with nothing in it but kubectl and the system's programs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.bin = folder / "bin"
+        self.home.mkdir(parents=True)
+        self.bin.mkdir()
+        kubectl = shutil.which("kubectl")
+        if kubectl is not None:
+            (self.bin / "kubectl").symlink_to(kubectl)
+        self.path: list[Path] = [self.bin]
+        self.environ: dict[str, str] = {}
+
+    def run(self, *command: str, stdin: str = "", code: int = 0) -> str:
+        """Standard output of a command; fails for another exit code."""
+        path = ":".join([*map(str, self.path), "/usr/local/bin", "/usr/bin", "/bin"])
+        pip = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_"))}
+        done = subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**pip, "HOME": str(self.home), "PATH": path, **self.environ},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, f"{' '.join(command)}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A new environment with everything of the release for a laptop."""
+    place = Place(tmp_path_factory.mktemp("pip"))
+    venv.create(place.folder / "venv", with_pip=True)
+    place.path.insert(0, place.folder / "venv/bin")
+    wanted = (f"pykruise[testing]=={VERSION}", f"pykruise-dashboard=={VERSION}")
+    pip_install(place, *wanted, "mypy")
+    return place
+
+
+def pip_install(place: Place, *wanted: str) -> None:
+    python = str(place.folder / "venv/bin/python")
+    options = ("--quiet", "--disable-pip-version-check", "--find-links", str(RELEASE), "--pre")
+    place.run(python, "-m", "pip", "install", *options, *wanted)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[HttpSandbox]:
+    """A cluster that knows nothing of OpenKruise."""
+    with HttpSandbox(tmp_path / "kubeconfig") as sandbox:
+        yield sandbox
+
+
+# ── the files ────────────────────────────────────────────────────────────────
+
+
+def test_every_file_has_its_checksum() -> None:
+    lines = dict(reversed(line.split("  ")) for line in (RELEASE / "SHA256SUMS").read_text().splitlines())
+    files = {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in RELEASE.iterdir()}
+    del files["SHA256SUMS"]
+    assert lines == files
+
+
+def test_every_bill_of_materials_is_valid() -> None:
+    bills = list(RELEASE.glob("*.cdx.json"))
+    assert len(bills) == 3 * 2 + 5 + 3
+    for bill in bills:
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(bill.read_text()) is None, bill.name
+
+
+def test_the_provenance_names_every_file_but_itself_and_the_checksums() -> None:
+    statement = json.loads((RELEASE / "provenance.intoto.json").read_text())
+    digests = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    for file in RELEASE.iterdir():
+        if file.name not in ("provenance.intoto.json", "SHA256SUMS"):
+            assert digests[file.name] == hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def test_the_manifest_of_krew_has_the_hashes_of_its_archives() -> None:
+    manifest = yaml.safe_load((RELEASE / "kruise.krew.yaml").read_text())
+    assert len(manifest["spec"]["platforms"]) == 3
+    for entry in manifest["spec"]["platforms"]:
+        file = RELEASE / entry["uri"].rpartition("/")[2]
+        assert entry["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+# ── pip, uv ──────────────────────────────────────────────────────────────────
+
+
+def test_pip_installs_the_programs(installed: Place) -> None:
+    assert installed.run("pykruise", "version").strip() == VERSION
+    assert VERSION in installed.run("kubectl", "kruise", "version", "--client")
+    assert "summary" in installed.run("pykruise", "demo")
+    assert "--open" in installed.run("pykruise", "dashboard", "-h")
+
+
+def test_a_project_tests_its_operator_and_has_types(installed: Place) -> None:
+    project = installed.folder / "project"
+    project.mkdir()
+    (project / "test_mine.py").write_text(
+        "from pykruise.fixtures.kruise import KruiseSandbox\n"
+        "from pykruise.models import v1beta1\n\n"
+        f"WEB = '''{CLONESET}'''\n\n"
+        "def test_it(kruise: KruiseSandbox) -> None:\n"
+        "    kruise.apply(WEB)\n"
+        "    kruise.wait('clonesets/web')\n"
+        "    spec = v1beta1.cloneset.CloneSetSpec(replicas=3)\n"
+        "    assert spec.replicas == 3\n"
+    )
+    python = str(installed.folder / "venv/bin/python")
+    assert "1 passed" in installed.run(
+        python, "-W", "error", "-m", "pytest", "-q", "-W", "error", str(project)
+    )
+    assert "Success" in installed.run(python, "-m", "mypy", "--strict", str(project / "test_mine.py"))
+    wrong = project / "wrong.py"
+    wrong.write_text("from pykruise.models import v1beta1\nv1beta1.cloneset.CloneSetSpec(replicas='3')\n")
+    assert "incompatible type" in installed.run(python, "-m", "mypy", "--strict", str(wrong), code=1)
+
+
+def test_uv_installs_it_as_a_tool(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    venv.create(tmp_path / "uv", with_pip=True)
+    place.run(str(tmp_path / "uv/bin/python"), "-m", "pip", "install", "--quiet", "uv")
+    uv = str(tmp_path / "uv/bin/uv")
+    options = ("--quiet", "--find-links", str(RELEASE), "--prerelease=allow", "--python", sys.executable)
+    place.run(uv, "tool", "install", *options, f"pykruise=={VERSION}")
+    place.path.insert(0, place.home / ".local/bin")
+    assert place.run("pykruise", "version").strip() == VERSION
+    assert VERSION in place.run("kubectl", "kruise", "version", "--client")
+
+
+# ── the plugin, manifests, Helm ──────────────────────────────────────────────
+
+
+def test_the_file_of_the_plugin_works_against_a_cluster_with_the_manifests(
+    sandbox: HttpSandbox, tmp_path: Path
+) -> None:
+    # given a home with kubectl and the file of this platform
+    place = Place(tmp_path / "place")
+    place.environ["KUBECONFIG"] = sandbox.kubeconfig
+    place.path.append(Path(sys.executable).parent)  # a Python, for the file to find
+    shutil.copy(RELEASE / f"kubectl-kruise-{VERSION}-linux-amd64", place.bin / "kubectl-kruise")
+    assert VERSION in place.run("kubectl", "kruise", "version", "--client")
+    # when the manifests are applied as they are
+    place.run("kubectl", "apply", "--server-side", "-f", str(RELEASE / "install.yaml"))
+    place.run("kubectl", "get", "clonesets")
+    # then a workload can be created once its webhooks are not asked: pods of a sandbox are simulated
+    for kind in ("mutating", "validating"):
+        name = f"kruise-{kind}-webhook-configuration"
+        place.run("kubectl", "delete", f"{kind}webhookconfiguration", name)
+    place.run("kubectl", "apply", "-f", "-", stdin=CLONESET)
+    said = place.run("kubectl", "kruise", "explain", "clonesets/web", code=2)
+    assert said.startswith("CloneSet default/web: Progressing")
+    assert "clonesets.apps.kruise.io" in place.run(
+        "kubectl", "get", "-f", str(RELEASE / "crds.yaml"), "-o", "name"
+    )
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A registry over HTTP that has what the release pushes; its place."""
+    log = tmp_path_factory.mktemp("registry") / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [program("crane"), "registry", "serve", "--address", "127.0.0.1:0"], stdout=file, stderr=file
+        )
+    try:
+        while not (found := re.search(r"127\.0\.0\.1:\d+", log.read_text())):
+            assert process.poll() is None, log.read_text()
+        place = f"{found[0]}/team"
+        for archive in RELEASE.glob("kruise-*.oci.tar"):
+            Registry(place, environ={}).push(read_archive(archive))
+        for archive in RELEASE.glob("pykruise-chart-*.oci.tar"):
+            Registry(f"{place}/charts", environ={}).push(read_archive(archive))
+        yield place
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_images_are_valid_for_two_architectures(registry: str) -> None:
+    for name in ("manager", "daemon", "dashboard"):
+        image = f"{registry}/kruise-{name}:v{VERSION}"
+        index = json.loads(crane("manifest", image))
+        platforms = [one["platform"] for one in index["manifests"]]
+        assert [one["architecture"] for one in platforms] == ["amd64", "arm64"]
+        for platform in platforms:
+            crane("validate", "--remote", image, "--platform", f"linux/{platform['architecture']}")
+            config = json.loads(crane("config", image, "--platform", f"linux/{platform['architecture']}"))
+            assert config["architecture"] == platform["architecture"]
+            assert config["config"]["Labels"]["org.opencontainers.image.version"] == VERSION
+
+
+def crane(*arguments: str) -> str:
+    done = subprocess.run([program("crane"), *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_helm_installs_the_chart_from_a_registry(sandbox: HttpSandbox, registry: str, tmp_path: Path) -> None:
+    place = Place(tmp_path / "place")
+    place.environ["KUBECONFIG"] = sandbox.kubeconfig
+    helm = str(build_helm())
+    chart = next(RELEASE.glob("pykruise-*.tgz")).name.removeprefix("pykruise-").removesuffix(".tgz")
+    options = ("--plain-http", "--version", chart)
+    where = f"oci://{registry}/charts/pykruise"
+    own = image_options(registry)
+    said = place.run(helm, "install", "kruise", where, *options, *own)
+    assert f"pykruise {VERSION} is installed" in said
+    images = place.run(
+        "kubectl",
+        "get",
+        "deployments,daemonsets",
+        "-A",
+        "-o",
+        "jsonpath={.items[*].spec.template.spec.containers[*].image}",
+    )
+    assert set(images.split()) == {
+        f"{registry}/kruise-manager:v{VERSION}",
+        f"{registry}/kruise-daemon:v{VERSION}",
+    }
+    place.run(helm, "upgrade", "kruise", where, *options, *own, "--set", "manager.replicas=3")
+    place.run(helm, "uninstall", "kruise", "--no-hooks")
+
+
+def image_options(registry: str) -> Sequence[str]:
+    """A chart that was made for a registry names it."""
+    return ("--set", f"image.registry={registry}")

@@ -1,0 +1,76 @@
+"""What pipelines do is what a person can do here: their steps call targets of the Makefile."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from support.sources import ROOT
+
+WORKFLOWS: Final = sorted((ROOT / ".github/workflows").glob("*.yml"))
+TARGETS: Final = set(re.findall(r"^([\w-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+ONLY_THERE: Final = (
+    "sudo apt-get update",  # packages of the runner
+    "echo ",  # outputs of a step
+    "mkdir upload && cp ",
+    "xargs --max-args=1 cosign sign",  # with the identity of the pipeline
+    "for name in manager daemon dashboard; do",
+    "digest=$(docker buildx imagetools inspect",
+    "gh release create ",
+)
+"""How the other steps begin: what has no place outside of the pipeline."""
+
+
+def loaded(path: Path) -> Any:
+    found = yaml.safe_load(path.read_text())
+    found["on"] = found.pop(True, None) or found["on"]  # YAML 1.1 takes the word for a boolean
+    return found
+
+
+def steps(path: Path) -> list[Any]:
+    return [step for job in loaded(path)["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_every_step_is_an_action_or_a_target_of_the_makefile(path: Path) -> None:
+    others = []
+    for step in steps(path):
+        command = step.get("run", "").removeprefix("sudo --preserve-env=PATH,LOCKED,PYKRUISE_REQUIRE_NODES ")
+        if not command or command.strip().startswith(ONLY_THERE):
+            continue
+        target = re.match(r"make ([\w-]+)", command)
+        if target is None or target[1] not in TARGETS:
+            others.append(command)
+    assert others == []
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_no_job_may_write_what_it_does_not_say(path: Path) -> None:
+    workflow = loaded(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert all("timeout-minutes" in job for job in workflow["jobs"].values())
+    checkouts = [one for one in steps(path) if one.get("uses", "").startswith("actions/checkout@")]
+    assert all(one["with"]["persist-credentials"] is False for one in checkouts)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_no_command_is_built_of_what_others_write(path: Path) -> None:
+    """Names of branches and titles are texts of strangers; values reach a shell as variables."""
+    assert [one["run"] for one in steps(path) if "${{" in one.get("run", "")] == []
+
+
+def test_the_jobs_are_those_of_the_test_command() -> None:
+    """`make test` is what .ci/run runs; the pipeline has its parts side by side."""
+    text = (ROOT / "Makefile").read_text()
+    recipe = re.findall(r"^test: .*\n((?:\t.*\n)+)", text, re.MULTILINE)[0]
+    parts = {word for line in recipe.splitlines() for word in line.split() if word in TARGETS}
+    called = {
+        found[1]
+        for one in steps(ROOT / ".github/workflows/ci.yml")
+        if (found := re.search(r"\bmake ([\w-]+)", one.get("run", "")))
+    }
+    assert parts == {"lint", "unit", "real-in-brief", "nodes-and-switch-over"}
+    assert parts <= called

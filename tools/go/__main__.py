@@ -1,0 +1,13 @@
+"""`python -m tools.go actionlint FILE…`: builds the program if it is not there, and runs it."""
+
+import os
+import sys
+
+from testbed.build import BuildError
+from tools.go import program
+
+try:
+    path = program(sys.argv[1])
+except BuildError as error:
+    sys.exit(f"error: {error}")
+os.execv(path, [str(path), *sys.argv[2:]])
