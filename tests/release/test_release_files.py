@@ -5,13 +5,15 @@ PYKRUISE_RELEASE, a folder ──▶ new environments and homes ──▶ the li
 Of this checkout nothing is used but these tests. Packages of others come from where pip gets them.
 """
 
+import contextlib
 import hashlib
 import json
 import os
-import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,6 +26,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 from pykruise.testing.http import HttpSandbox
 from support.helm import build as build_helm
+from support.up import pauses
 from tools.go import program
 from tools.release.pushing import Registry, read_archive
 
@@ -153,12 +156,12 @@ def test_a_project_tests_its_operator_and_has_types(installed: Place) -> None:
     project.mkdir()
     (project / "test_mine.py").write_text(
         "from pykruise.fixtures.kruise import KruiseSandbox\n"
-        "from pykruise.models import v1beta1\n\n"
+        "from pykruise.models import LabelSelector, v1beta1\n\n"
         f"WEB = '''{CLONESET}'''\n\n"
         "def test_it(kruise: KruiseSandbox) -> None:\n"
         "    kruise.apply(WEB)\n"
         "    kruise.wait('clonesets/web')\n"
-        "    spec = v1beta1.cloneset.CloneSetSpec(replicas=3)\n"
+        "    spec = v1beta1.cloneset.CloneSetSpec(replicas=3, selector=LabelSelector(), template={})\n"
         "    assert spec.replicas == 3\n"
     )
     python = str(installed.folder / "venv/bin/python")
@@ -167,7 +170,10 @@ def test_a_project_tests_its_operator_and_has_types(installed: Place) -> None:
     )
     assert "Success" in installed.run(python, "-m", "mypy", "--strict", str(project / "test_mine.py"))
     wrong = project / "wrong.py"
-    wrong.write_text("from pykruise.models import v1beta1\nv1beta1.cloneset.CloneSetSpec(replicas='3')\n")
+    wrong.write_text(
+        "from pykruise.models import LabelSelector, v1beta1\n"
+        "v1beta1.cloneset.CloneSetSpec(replicas='3', selector=LabelSelector(), template={})\n"
+    )
     assert "incompatible type" in installed.run(python, "-m", "mypy", "--strict", str(wrong), code=1)
 
 
@@ -211,17 +217,23 @@ def test_the_file_of_the_plugin_works_against_a_cluster_with_the_manifests(
 
 
 @pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def registry() -> Iterator[str]:
     """A registry over HTTP that has what the release pushes; its place."""
-    log = tmp_path_factory.mktemp("registry") / "log"
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            [program("crane"), "registry", "serve", "--address", "127.0.0.1:0"], stdout=file, stderr=file
-        )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [program("crane"), "registry", "serve", "--address", f"127.0.0.1:{port}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
-        while not (found := re.search(r"127\.0\.0\.1:\d+", log.read_text())):
-            assert process.poll() is None, log.read_text()
-        place = f"{found[0]}/team"
+        for wait in pauses():
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            assert process.poll() is None
+            time.sleep(wait)
+        place = f"127.0.0.1:{port}/team"
         for archive in RELEASE.glob("kruise-*.oci.tar"):
             Registry(place, environ={}).push(read_archive(archive))
         for archive in RELEASE.glob("pykruise-chart-*.oci.tar"):
