@@ -19,6 +19,7 @@
 #   make bench  measurements: a CloneSet of N=1000 pods in the sandbox, decoding, cache, planning
 #   make attacks CLUSTER=real  manager, agent and dashboard under attack; SECONDS=60 for all attacks at once; prints the
 #               figures of docs/security.md
+#   make site   the documentation as a site, in build/site; make spelling looks for misspelt words in it
 #   make docs   the pages and parts of the chart that are made from the code
 #   make record-original KINDS=CloneSet  outcomes of OpenKruise's own managers, for tests/recorded_original
 #   make screenshots   the pictures of docs/dashboard.md, made by the dashboard's tests in a browser
@@ -58,7 +59,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 REAL_CLUSTER = PYTHONPATH=tests:. $(BIN)/python -m support.real_cluster --kubernetes $(KUBERNETES)
 
-.PHONY: release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
+.PHONY: site spelling release check-release check-release-on-nodes push-release check-workflows record-original kubectl-kruise help demo fuzz up test lint unit docs bench attacks real test-real real-in-brief test-nodes test-switch-over switch-over-in-brief nodes-and-switch-over nodes-in-brief image push screenshots simulate simulate-mutations mutate explore lock clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -104,6 +105,7 @@ lock:
 	@$(LOCK) --output-file supply/dashboard.txt packages/dashboard/pyproject.toml
 	@$(LOCK) --output-file supply/runtime.txt --extra node $(PROJECTS)
 	@$(LOCK) --output-file supply/dev.txt --extra node $(PROJECTS) --group pyproject.toml:dev
+	@printf 'mkdocs-material\ncodespell\n' | $(LOCK) --output-file supply/site.txt -
 	@printf 'hatchling\neditables\n' | $(LOCK) --output-file supply/build.txt -
 
 demo: $(if $(REAL),$(VENV)/.ready-dev,$(VENV)/.ready)
@@ -150,6 +152,20 @@ push-release:
 	@[ -n "$(REGISTRY)" ] || { echo "say where to: make $@ VERSION=$(VERSION) REGISTRY=registry.example.com/team"; exit 1; }
 	@PYTHONPATH=. $(PYTHON) -m tools.release.pushing $(REGISTRY) $(RELEASE)/kruise-*.oci.tar
 	@PYTHONPATH=. $(PYTHON) -m tools.release.pushing $(REGISTRY)/charts $(RELEASE)/pykruise-chart-*.oci.tar
+
+SITE := $(VENV)/.site
+$(SITE)/.ready: $(VENV)/bin/python supply/site.txt
+	@$(PYTHON) -m venv $(SITE) && $(SITE)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r supply/site.txt
+	@touch $@
+
+# Warnings are errors: links, headings and pages that no entry of the navigation leads to.
+site: $(SITE)/.ready
+	@PYTHONPATH=. $(SITE)/bin/python -m tools.site build/site-pages $(REPOSITORY)
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(SITE)/bin/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+spelling: $(SITE)/.ready
+	@$(SITE)/bin/codespell --config supply/codespell.cfg README.md $(wildcard *.md) docs charts/pykruise/README.md charts/pykruise/values.yaml packages/*/README.md
 
 check-workflows: $(VENV)/.ready-dev
 	@PYTHONPATH=. $(BIN)/python -m tools.go actionlint -color=false .github/workflows/*.yml

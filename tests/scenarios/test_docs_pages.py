@@ -18,12 +18,17 @@ READ: Final = tuple(map(read_page, PAGES))
 
 LEFT_OUT: Final = {
     "README.md": [
-        "make demo    # a cluster in one process; a CloneSet is created, scaled up and down, and updated"
+        "make demo                          # a cluster in one process: a CloneSet is created, scaled and updated",
+        "make push REGISTRY=registry.example.com/team     # builds three images in a minute, without an engine",
     ],
     "dashboard.md": [
         "pip install ./packages/kube ./packages/agent ./packages/sandbox ./packages/pykruise ./packages/dashboard"
         "   # from a checkout",
         "helm upgrade … --set dashboard.enabled=true",
+    ],
+    "from-deployments.md": [
+        "kubectl kruise migrate CloneSet --from Deployment -n default --src-name shop --dst-name shop-clones"
+        " --max-surge 2 --plan"
     ],
     "gitops.md": ["helm install web ./chart --wait    # Helm 4"],
     "install.md": [
@@ -36,11 +41,16 @@ LEFT_OUT: Final = {
         "WEBHOOK_HOST=192.0.2.10 pykruise manager",
     ],
     "migration.md": ["pykruise storage show"],
+    "releasing.md": [
+        "make release VERSION=1.2.3 REGISTRY=registry.example.com/team"
+        " REPOSITORY=https://git.example.com/team/pykruise"
+    ],
     "simulation.md": [
         "make test                              # 3 seeds of each kind, and all that once failed",
         "make explore KIND=cloneset PODS=3      # large worlds; MOST=5000 bounds the states of each",
         "make mutate FILES=kinds/cloneset/scale.py              # or a folder: kinds/cloneset, pods, plans, runtime",
     ],
+    "upgrading.md": ["kubectl -n kruise-system rollout status deployment/kruise-controller-manager"],
     "testing.md": [
         "pip install ./packages/kube ./packages/agent './packages/sandbox[testing]' ./packages/pykruise"
         "   # from the root of a checkout"

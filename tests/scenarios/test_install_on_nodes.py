@@ -1,9 +1,13 @@
 """The installation itself, on real nodes: the manager runs as pods, and webhooks are reached through their Service.
 
 image ──▶ registry; pykruise install | kubectl apply ──▶ two managers ──▶ rollouts, doctor, a new manager meanwhile
+
+With PYKRUISE_RELEASE, the folder of a release, it is the images, manifests and chart in there that are installed
+(`make check-release-on-nodes VERSION=…`).
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +22,15 @@ from support.helm import Helm
 from support.helm import build as build_helm
 from support.up import Kubectl, pykruise
 from testbed.control_plane import CONTROLLER_MANAGER, ControlPlane
+from testbed.images import HOST_ARCHITECTURE
 from testbed.node import Nodes
 from testbed.product_images import AGENT, DASHBOARD, MANAGER, product_images
+from tools.release.pushing import image_in, read_archive
 
 pytestmark = [pytest.mark.node_only, pytest.mark.real_time, pytest.mark.timeout(600)]
 
-CHART = Path(__file__).parents[2] / "charts" / "pykruise"
+RELEASE = Path(os.environ["PYKRUISE_RELEASE"]) if os.environ.get("PYKRUISE_RELEASE") else None
+CHART = next(RELEASE.glob("pykruise-*.tgz")) if RELEASE else Path(__file__).parents[2] / "charts" / "pykruise"
 SYSTEM = ("-n", "kruise-system")
 DEPLOYMENT = "deployment/kruise-controller-manager"
 
@@ -63,8 +70,16 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def nodes(plane: ControlPlane) -> Iterator[Nodes]:
     nodes = asyncio.run(Nodes.start(plane, 3, services=True))
-    for recipe, made in product_images(MANAGER, AGENT, DASHBOARD).items():
-        nodes.registry.push(made, f"{recipe.name}:v{__version__}", f"{recipe.name}:next")
+    if RELEASE is None:
+        for recipe, made in product_images(MANAGER, AGENT, DASHBOARD).items():
+            nodes.registry.push(made, f"{recipe.name}:v{__version__}", f"{recipe.name}:next")
+    else:
+        for file in RELEASE.glob("kruise-*.oci.tar"):
+            layout = read_archive(file)
+            made = image_in(layout, HOST_ARCHITECTURE)
+            # By the names that the release's manifests have, and by those of the tests.
+            names = (f"{layout.repository}:{layout.tag}", f"pykruise/{layout.name}:{layout.tag}")
+            nodes.registry.push(made, *names, f"pykruise/{layout.name}:next")
     yield nodes
     asyncio.run(nodes.stop())
 
@@ -80,7 +95,7 @@ def installed(
 ) -> Path:
     """Everything applied, and two managers ready; returns the manifests."""
     path = tmp_path_factory.mktemp("install") / "install.yaml"
-    path.write_text(pykruise("install").stdout)
+    path.write_text((RELEASE / "install.yaml").read_text() if RELEASE else pykruise("install").stdout)
     kubectl.says("apply", "--server-side", "-f", str(path))
     kubectl.says("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     asyncio.run(plane.restart(CONTROLLER_MANAGER))  # it looks for new kinds only every 30 s

@@ -25,7 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Layout", "PushError", "Registry", "credentials_of", "read_archive"]
+from testbed.images import Image
+
+__all__ = ["Layout", "PushError", "Registry", "credentials_of", "image_in", "read_archive"]
 
 _TIMEOUT_S: Final = 120.0
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -41,6 +43,8 @@ class Layout:
 
     name: str
     """As its index says: the last part of the repository, such as `kruise-manager`."""
+    repository: str
+    """The whole of it, without the host."""
     tag: str
     root: Mapping[str, Any]
     """The descriptor of the manifest, or of an index of several."""
@@ -63,7 +67,18 @@ def read_archive(file: Path) -> Layout:
         for name, content in members.items()
         if name.startswith("blobs/")
     }
-    return Layout(repository.rpartition("/")[2], tag, root, blobs)
+    return Layout(repository.rpartition("/")[2], repository.partition("/")[2], tag, root, blobs)
+
+
+def image_in(layout: Layout, architecture: str) -> Image:
+    """The image of one architecture. Raises PushError when it is not in there."""
+    for entry in json.loads(layout.blobs[layout.root["digest"]]).get("manifests", ()):
+        if entry["platform"]["architecture"] == architecture:
+            manifest = layout.blobs[entry["digest"]]
+            parts = json.loads(manifest)
+            digests = [parts["config"]["digest"], *(one["digest"] for one in parts["layers"])]
+            return Image(manifest, {digest: layout.blobs[digest] for digest in digests})
+    raise PushError(f"{layout.name} is not there for {architecture}")
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -1,0 +1,127 @@
+"""The pages of the documentation as a site generator wants them: all below one folder, with links that work there.
+
+docs/, README.md and other pages ──▶ pages_of() ──▶ build/site-pages ──mkdocs──▶ build/site
+    python -m tools.site build/site-pages [https://git.example.com/team/pykruise]
+
+Pages outside of docs/ go to `repository/`. A link to a file that is no page leads to the repository, where its address
+is known, and is left as text where it is not. Comments that only tests read are left out.
+"""
+
+import functools
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+__all__ = ["OUTSIDE", "page_path", "pages_of", "rewritten", "slug"]
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+OUTSIDE: Final = (
+    *(
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "SUPPORT.md",
+        "ROADMAP.md",
+        "ADOPTERS.md",
+    ),
+    *("GOVERNANCE.md", "MAINTAINERS.md", "CODE_OF_CONDUCT.md"),
+    *(f"packages/{name}/README.md" for name in ("kube", "sandbox", "agent", "pykruise", "dashboard")),
+    *("charts/pykruise/README.md", "examples/operator/README.md", "testbed/README.md"),
+)
+"""Pages that are not in docs/."""
+
+_LINK: Final = re.compile(r"(?P<text>!?\[(?:[^\[\]]|\[[^\]]*\])*\])\((?P<link>[^)\s]+)\)")
+_ATTRIBUTE: Final = re.compile(r'(?P<name>src|srcset)="(?P<link>[^"]+)"')
+_COMMENT: Final = re.compile(
+    r"<!-- (?:setup|apply|not run|cluster|failures|file|at|with)\b.*?-->\n", re.DOTALL
+)
+_FENCE: Final = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+
+
+def slug(text: str, separator: str) -> str:
+    """The anchor of a heading, as the repository's browser makes it: so that one link works in both."""
+    plain = re.sub(r"[^\w\- ]", "", text.strip().lower())
+    return plain.replace(" ", separator)
+
+
+def page_path(source: Path) -> Path:
+    """Where a page of the repository is in the site; `source` is relative to the root."""
+    return source.relative_to("docs") if source.parts[0] == "docs" else Path("repository") / source
+
+
+def pages_of() -> Iterator[Path]:
+    """All pages and pictures, relative to the root."""
+    for file in sorted((ROOT / "docs").rglob("*")):
+        if file.suffix in (".md", ".png", ".svg"):
+            yield file.relative_to(ROOT)
+    yield from map(Path, OUTSIDE)
+
+
+def rewritten(text: str, source: Path, *, repository: str = "") -> str:
+    """A page's text with links for the site. Code in fences stays as it is."""
+    parts: list[str] = []
+    end = 0
+    for fence in _FENCE.finditer(text):
+        parts += [_with_links(text[end : fence.start()], source, repository), fence[0]]
+        end = fence.end()
+    parts.append(_with_links(text[end:], source, repository))
+    return _COMMENT.sub("", "".join(parts))
+
+
+def _with_links(text: str, source: Path, repository: str) -> str:
+    def link(found: re.Match[str]) -> str:
+        target = _target(found["link"], source, repository)
+        if target is None:
+            return found["text"].strip("[]")
+        return f"{found['text']}({target})"
+
+    def attribute(found: re.Match[str]) -> str:
+        # mkdocs does not look into HTML: a page is a folder there, so what is beside it is one level up.
+        target = _target(found["link"], source, repository)
+        is_index = source.name in ("README.md", "index.md")
+        return f'{found["name"]}="{"" if is_index else "../"}{target}"'
+
+    return _ATTRIBUTE.sub(attribute, _LINK.sub(link, text))
+
+
+def _target(link: str, source: Path, repository: str) -> str | None:
+    """What a link leads to in the site; None: nowhere that is known."""
+    if re.match(r"[a-z]+:|#", link):
+        return link
+    path, hash_sign, anchor = link.partition("#")
+    target = Path(os.path.normpath(source.parent / path))
+    if target.as_posix() not in _published():
+        return f"{repository}/blob/main/{target.as_posix()}" if repository else None
+    here, there = page_path(source), page_path(target)
+    relative = os.path.relpath(there, here.parent)
+    return f"{relative}{hash_sign}{anchor}"
+
+
+@functools.cache
+def _published() -> frozenset[str]:
+    return frozenset(one.as_posix() for one in pages_of())
+
+
+def main(argv: Sequence[str]) -> int:
+    """Copy all pages into a folder, which is emptied first."""
+    folder = Path(argv[0])
+    repository = argv[1].rstrip("/") if len(argv) > 1 else ""
+    shutil.rmtree(folder, ignore_errors=True)
+    for source in pages_of():
+        target = folder / page_path(source)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix == ".md":
+            text = (ROOT / source).read_text("utf-8")
+            target.write_text(rewritten(text, source, repository=repository), "utf-8")
+        else:
+            shutil.copy(ROOT / source, target)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
