@@ -65,10 +65,10 @@ def has_condition(document: Mapping[str, Any], wanted: str) -> bool:
     if status.get("observedGeneration", generation) < generation:
         return False
     return any(
-        one.get("type", "").lower() == kind.lower()
-        and str(one.get("status", "")).lower() == (value or "True").lower()
-        and one.get("observedGeneration", generation) >= generation
-        for one in status.get("conditions") or ()
+        condition.get("type", "").lower() == kind.lower()
+        and str(condition.get("status", "")).lower() == (value or "True").lower()
+        and condition.get("observedGeneration", generation) >= generation
+        for condition in status.get("conditions") or ()
     )
 
 
@@ -88,15 +88,16 @@ def _lambda_text(claim: Callable[[], Any]) -> str:
     source = "".join(linecache.getlines(code.co_filename))
     places = [(line, column) for line, _, column, _ in code.co_positions() if line and column is not None]
     try:
-        nodes = [one for one in ast.walk(ast.parse(source)) if isinstance(one, ast.Lambda)]
+        nodes = [item for item in ast.walk(ast.parse(source)) if isinstance(item, ast.Lambda)]
     except SyntaxError:
         return ""
     around = [
-        one
-        for one in nodes
-        if one.lineno == code.co_firstlineno and all(_holds(one.body, place) for place in places if place[1])
+        node
+        for node in nodes
+        if node.lineno == code.co_firstlineno
+        and all(_holds(node.body, place) for place in places if place[1])
     ]
-    body = min(around, key=lambda one: len(ast.unparse(one)), default=None)
+    body = min(around, key=lambda item: len(ast.unparse(item)), default=None)
     text = None if body is None else ast.get_source_segment(source, body.body)
     return " ".join((text or "").split())
 
@@ -117,7 +118,7 @@ def failure_text(
         lines += _look_lines(look)
     if events:
         lines.append("  last events:")
-        lines += [f"    {_event_line(one)}" for one in events[-MOST_EVENTS:]]
+        lines += [f"    {_event_line(event)}" for event in events[-MOST_EVENTS:]]
     return "\n".join(lines)
 
 

@@ -209,7 +209,7 @@ class Sandbox:
 
     def _failure(self, claim: str, within_s: float, last: Attempt) -> str:
         read = list(self._read)[:_MOST_LOOKS]
-        looks = [self._look(*one) for one in read]
+        looks = [self._look(*item) for item in read]
         spaces = dict.fromkeys(namespace for _, namespace, _ in read)
         events = [event for namespace in spaces for event in self.events(namespace=namespace)]
         return failure_text(claim, within_s=within_s, last=last, looks=looks, events=events)
@@ -275,8 +275,8 @@ class Sandbox:
         async def listed() -> list[Document]:
             resource = await resource_named(self.client, kind)
             space = namespace if resource.namespaced else ""
-            found = await self.client.list(resource, space, label_selector=label_selector)
-            return [decode(raw) for raw in found.items]
+            result = await self.client.list(resource, space, label_selector=label_selector)
+            return [decode(raw) for raw in result.items]
 
         return self.run(listed())
 
@@ -284,13 +284,13 @@ class Sandbox:
         """Events of a namespace, or of one object (`events("clonesets/web")`), oldest first."""
         kind, _, name = target.partition("/")
         wanted = self.run(resource_named(self.client, kind)).kind if kind else ""
-        found = [
-            one
-            for one in self.list("events", namespace=namespace)
+        events = [
+            entry
+            for entry in self.list("events", namespace=namespace)
             if not kind
-            or (one["involvedObject"].get("kind"), one["involvedObject"].get("name")) == (wanted, name)
+            or (entry["involvedObject"].get("kind"), entry["involvedObject"].get("name")) == (wanted, name)
         ]
-        return sorted(found, key=_time_of_event)
+        return sorted(events, key=_time_of_event)
 
     def _one(self, kind: str, namespace: str, ask: Callable[[Any, str], Awaitable[bytes]]) -> Document:
         async def asked() -> Document:
