@@ -161,11 +161,11 @@ def parts_of(part: str, root: Path = _ROOT) -> tuple[str, ...]:
 
 
 def _built_wheels(root: Path, folder: Path, recipes: Iterable[Recipe]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
+    wheels: dict[str, Path] = {}
     for part in dict.fromkeys(part for recipe in recipes for part in parts_of(recipe.part, root)):
         _pip("wheel", "--no-deps", "--wheel-dir", str(folder / part), str(root / "packages" / part))
-        found[part] = next((folder / part).glob("*.whl"))
-    return found
+        wheels[part] = next((folder / part).glob("*.whl"))
+    return wheels
 
 
 class _Base:
@@ -214,8 +214,10 @@ def _built(
 
 def bill_of(recipe: Recipe, packages: Sequence[Package]) -> dict[str, object]:
     """The bill of materials of an image as CycloneDX 1.6: every package with its version and hash."""
-    components = [_component(one) for one in sorted(packages, key=lambda one: (one.kind, one.name))]
-    own = next(one for one in packages if one.name == "pykruise-kube")
+    components = [
+        _component(package) for package in sorted(packages, key=lambda package: (package.kind, package.name))
+    ]
+    own = next(package for package in packages if package.name == "pykruise-kube")
     product = {"type": "container", "bom-ref": recipe.name, "name": recipe.name, "version": own.version}
     return {
         "bomFormat": "CycloneDX",
@@ -223,7 +225,9 @@ def bill_of(recipe: Recipe, packages: Sequence[Package]) -> dict[str, object]:
         "version": 1,
         "metadata": {"component": product},
         "components": components,
-        "dependencies": [{"ref": recipe.name, "dependsOn": [one["bom-ref"] for one in components]}],
+        "dependencies": [
+            {"ref": recipe.name, "dependsOn": [component["bom-ref"] for component in components]}
+        ],
     }
 
 
@@ -291,11 +295,11 @@ def _install(target: Path, base: _Base, *what: str) -> tuple[Package, ...]:
     return tuple(
         Package(
             "pypi",
-            _normalized(one["metadata"]["name"]),
-            one["metadata"]["version"],
-            one["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256", ""),
+            _normalized(item["metadata"]["name"]),
+            item["metadata"]["version"],
+            item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256", ""),
         )
-        for one in installed
+        for item in installed
     )
 
 
@@ -373,8 +377,8 @@ def _owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _version() -> str:
     text = (_ROOT / "packages/kube/src/pykruise/kube/version.py").read_text("utf-8")
-    found: list[str] = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)
-    return found[0]
+    result: list[str] = re.findall(r'^__version__ = "(.*)"$', text, re.MULTILINE)
+    return result[0]
 
 
 def main() -> int:
@@ -386,11 +390,11 @@ def main() -> int:
     try:
         made = product_images(MANAGER, AGENT, DASHBOARD)
         options.folder.mkdir(parents=True, exist_ok=True)
-        for recipe, found in made.items():
+        for recipe, result in made.items():
             name = f"docker.io/{recipe.name}:{options.tag}"
             file = options.folder / f"{recipe.name.rpartition('/')[2]}.tar"
-            file.write_bytes(archive(found, name))
-            print(f"{file}: {name}@{found.digest}, {file.stat().st_size / 1e6:.0f} MB")
+            file.write_bytes(archive(result, name))
+            print(f"{file}: {name}@{result.digest}, {file.stat().st_size / 1e6:.0f} MB")
     except (BuildError, OSError) as error:
         print(f"testbed: {error}", file=sys.stderr)
         return 1

@@ -36,8 +36,8 @@ class Value(msgspec.Struct, frozen=True):
 
 def _gates_pattern() -> str:
     names = "|".join(("AllAlpha", "AllBeta", *sorted(all_gates()), *sorted(ALIASES)))
-    one = f"({names})=(true|false)"
-    return f"^({one}(,{one})*)?$"
+    text = f"({names})=(true|false)"
+    return f"^({text}(,{text})*)?$"
 
 
 _PORT: Final = {"type": "integer", "minimum": 1, "maximum": 65535}
@@ -113,7 +113,7 @@ _KEY: Final = re.compile(r"^(?P<indent> *)(?P<key>\w+):(?P<rest>.*)$")
 
 def _comments(text: str) -> dict[str, str]:
     """By path: the comment lines above a key, or what stands behind its value."""
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     path: list[str] = []
     above: list[str] = []
     for line in text.splitlines():
@@ -127,9 +127,9 @@ def _comments(text: str) -> dict[str, str]:
             path[depth:] = [key["key"]]
             _, hash_sign, behind = key["rest"].partition(" # ")
             if words := " ".join(above) or (behind.strip() if hash_sign else ""):
-                found[".".join(path)] = words
+                comments[".".join(path)] = words
             above = []
-    return found
+    return comments
 
 
 def schema(values: Sequence[Value], comments: Mapping[str, str] | None = None) -> Document:

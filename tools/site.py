@@ -74,17 +74,17 @@ def rewritten(text: str, source: Path, *, repository: str = "") -> str:
 
 
 def _with_links(text: str, source: Path, repository: str) -> str:
-    def link(found: re.Match[str]) -> str:
-        target = _target(found["link"], source, repository)
+    def link(match: re.Match[str]) -> str:
+        target = _target(match["link"], source, repository)
         if target is None:
-            return found["text"].strip("[]")
-        return f"{found['text']}({target})"
+            return match["text"].strip("[]")
+        return f"{match['text']}({target})"
 
-    def attribute(found: re.Match[str]) -> str:
+    def attribute(match: re.Match[str]) -> str:
         # mkdocs does not look into HTML: a page is a folder there, so what is beside it is one level up.
-        target = _target(found["link"], source, repository)
+        target = _target(match["link"], source, repository)
         is_index = source.name in ("README.md", "index.md")
-        return f'{found["name"]}="{"" if is_index else "../"}{target}"'
+        return f'{match["name"]}="{"" if is_index else "../"}{target}"'
 
     return _ATTRIBUTE.sub(attribute, _LINK.sub(link, text))
 
@@ -104,7 +104,7 @@ def _target(link: str, source: Path, repository: str) -> str | None:
 
 @functools.cache
 def _published() -> frozenset[str]:
-    return frozenset(one.as_posix() for one in pages_of())
+    return frozenset(page.as_posix() for page in pages_of())
 
 
 def main(argv: Sequence[str]) -> int:

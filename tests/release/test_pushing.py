@@ -83,8 +83,8 @@ class _Handler(BaseHTTPRequestHandler):
         manifest = json.loads(body)
         parts = [*manifest.get("layers", ()), *([manifest["config"]] if "config" in manifest else ())]
         assert self.headers["Content-Type"] == manifest["mediaType"]
-        is_whole = all(one["digest"] in self.server.blobs for one in parts) and all(
-            one["digest"] in self.server.manifests for one in manifest.get("manifests", ())
+        is_whole = all(part["digest"] in self.server.blobs for part in parts) and all(
+            item["digest"] in self.server.manifests for item in manifest.get("manifests", ())
         )
         self.server.manifests |= {digest: body, self.path.removeprefix("/v2/"): body} if is_whole else {}
         self.answer(201 if is_whole else 400)
@@ -118,7 +118,10 @@ def test_an_archive_of_two_architectures_arrives_whole(server: StrictRegistry, f
     pushed = registry.push(read_archive(file))
     root = server.manifests["mirror/web/manifests/v1"]
     assert pushed == f"{server.place}/mirror/web:v1@sha256:{hashlib.sha256(root).hexdigest()}"
-    assert [one["platform"]["architecture"] for one in json.loads(root)["manifests"]] == ["amd64", "arm64"]
+    assert [manifest["platform"]["architecture"] for manifest in json.loads(root)["manifests"]] == [
+        "amd64",
+        "arm64",
+    ]
     assert server.uploads == len(server.blobs) == 5  # a layer in common, a layer and a configuration of each
     registry.push(read_archive(file), tag="v2")
     assert server.uploads == 5

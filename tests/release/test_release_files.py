@@ -113,7 +113,7 @@ def sandbox(tmp_path: Path) -> Iterator[HttpSandbox]:
 
 def test_every_file_has_its_checksum() -> None:
     lines = dict(reversed(line.split("  ")) for line in (RELEASE / "SHA256SUMS").read_text().splitlines())
-    files = {one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in RELEASE.iterdir()}
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in RELEASE.iterdir()}
     del files["SHA256SUMS"]
     assert lines == files
 
@@ -127,7 +127,7 @@ def test_every_bill_of_materials_is_valid() -> None:
 
 def test_the_provenance_names_every_file_but_itself_and_the_checksums() -> None:
     statement = json.loads((RELEASE / "provenance.intoto.json").read_text())
-    digests = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
+    digests = {item["name"]: item["digest"]["sha256"] for item in statement["subject"]}
     for file in RELEASE.iterdir():
         if file.name not in ("provenance.intoto.json", "SHA256SUMS"):
             assert digests[file.name] == hashlib.sha256(file.read_bytes()).hexdigest()
@@ -248,8 +248,8 @@ def test_images_are_valid_for_two_architectures(registry: str) -> None:
     for name in ("manager", "daemon", "dashboard"):
         image = f"{registry}/kruise-{name}:v{VERSION}"
         index = json.loads(crane("manifest", image))
-        platforms = [one["platform"] for one in index["manifests"]]
-        assert [one["architecture"] for one in platforms] == ["amd64", "arm64"]
+        platforms = [manifest["platform"] for manifest in index["manifests"]]
+        assert [platform["architecture"] for platform in platforms] == ["amd64", "arm64"]
         for platform in platforms:
             crane("validate", "--remote", image, "--platform", f"linux/{platform['architecture']}")
             config = json.loads(crane("config", image, "--platform", f"linux/{platform['architecture']}"))

@@ -40,7 +40,7 @@ def wheels(sources: Sources, folder: Path) -> dict[str, Path]:
 
 def metadata_of(wheel: Path) -> str:
     with zipfile.ZipFile(wheel) as archive:
-        name = next(one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        name = next(text for text in archive.namelist() if text.endswith(".dist-info/METADATA"))
         return archive.read(name).decode()
 
 
@@ -78,8 +78,8 @@ def test_nothing_that_is_not_committed_is_part_of_it(sources: Sources) -> None:
         text=True,
         check=True,
     )
-    staged = {one.relative_to(sources.root).as_posix() for one in sources.root.rglob("*") if one.is_file()}
-    assert staged - {one for one in staged if "__pycache__" in one} == set(listed.stdout.splitlines())
+    staged = {path.relative_to(sources.root).as_posix() for path in sources.root.rglob("*") if path.is_file()}
+    assert staged - {text for text in staged if "__pycache__" in text} == set(listed.stdout.splitlines())
 
 
 # ── packages ─────────────────────────────────────────────────────────────────
@@ -110,7 +110,7 @@ def test_distributions_are_the_same_bytes_each_time(
     distributions.build(sources, tmp_path)
     made = sorted(tmp_path.iterdir())
     assert len(made) == 2 * len(DISTRIBUTIONS)
-    assert [one.name for one in made if one.read_bytes() != (folder / one.name).read_bytes()] == []
+    assert [path.name for path in made if path.read_bytes() != (folder / path.name).read_bytes()] == []
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -145,7 +145,7 @@ def test_the_chart_is_packed_the_same_each_time_and_is_an_artifact(sources: Sour
     with tarfile.open(packed) as tar:
         names = tar.getnames()
     assert {"Chart.yaml", "values.yaml", "values.schema.json", "README.md", "templates/NOTES.txt"} <= {
-        one.removeprefix("pykruise/") for one in names
+        name.removeprefix("pykruise/") for name in names
     }
     layout = read_archive(artifact)
     manifest = json.loads(layout.blobs[layout.root["digest"]])
@@ -162,7 +162,9 @@ def test_manifests_name_the_images_of_the_registry_and_need_no_note(
 ) -> None:
     install, crds = manifests.build(tmp_path, wheels)
     images = re.findall(r"^ +image: (\S+)$", install.read_text(), re.MULTILINE)
-    assert images == [f"registry.example.com/team/kruise-{one}:v1.2.3rc1" for one in ("manager", "daemon")]
+    assert images == [
+        f"registry.example.com/team/kruise-{literal}:v1.2.3rc1" for literal in ("manager", "daemon")
+    ]
     kinds = {doc["kind"] for doc in yaml.load_all(crds.read_text(), yaml.CSafeLoader)}
     assert kinds == {"CustomResourceDefinition"}
 
@@ -224,14 +226,17 @@ def test_the_manifest_of_krew_has_the_hash_of_each_archive(sources: Sources, tmp
     for platform in plugin.PLATFORMS:
         files[platform] = tmp_path / f"kubectl-kruise-{platform.name}"
         files[platform].write_bytes(platform.name.encode())
-    found = yaml.safe_load(plugin.krew_manifest(sources, files))
-    assert found["spec"]["version"] == "v1.2.3-rc.1"
-    for platform, entry in zip(plugin.PLATFORMS, found["spec"]["platforms"], strict=True):
+    result = yaml.safe_load(plugin.krew_manifest(sources, files))
+    assert result["spec"]["version"] == "v1.2.3-rc.1"
+    for platform, entry in zip(plugin.PLATFORMS, result["spec"]["platforms"], strict=True):
         archive = (tmp_path / f"kubectl-kruise-{platform.name}.tar.gz").read_bytes()
         assert entry["selector"]["matchLabels"] == {"os": platform.os, "arch": platform.architecture}
         assert entry["sha256"] == hashlib.sha256(archive).hexdigest()
         with tarfile.open(fileobj=io.BytesIO(gzip.decompress(archive))) as tar:
-            assert [(one.name, one.mode) for one in tar] == [("kubectl-kruise", 0o755), ("LICENSE", 0o644)]
+            assert [(tar_info.name, tar_info.mode) for tar_info in tar] == [
+                ("kubectl-kruise", 0o755),
+                ("LICENSE", 0o644),
+            ]
 
 
 # ── images, papers ───────────────────────────────────────────────────────────
@@ -244,8 +249,10 @@ PACKAGES = (
 
 
 def small_image() -> Image:
-    one = {name: image([files_layer({"a": name.encode()})], architecture=name) for name in ("amd64", "arm64")}
-    return index_of(one)
+    item = {
+        name: image([files_layer({"a": name.encode()})], architecture=name) for name in ("amd64", "arm64")
+    }
+    return index_of(item)
 
 
 def test_an_image_has_every_distribution_that_its_program_needs() -> None:
@@ -261,18 +268,22 @@ def problems_of(document: Mapping[str, Any]) -> object:
 def test_every_bill_of_materials_is_valid_and_the_same_each_time(
     sources: Sources, wheels: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    released = [ReleasedImage(one, small_image(), {"amd64": PACKAGES}) for one in (MANAGER, AGENT, DASHBOARD)]
+    released = [
+        ReleasedImage(recipe, small_image(), {"amd64": PACKAGES}) for recipe in (MANAGER, AGENT, DASHBOARD)
+    ]
     file = tmp_path / "kubectl-kruise-1.2.3rc1-linux-amd64"
     file.write_bytes(b"program")
 
     def made() -> dict[str, bytes]:
         files = bills.build(sources, tmp_path, wheels=wheels, images=released, plugins=[file])
-        return {one.name: one.read_bytes() for one in files}
+        return {file.name: file.read_bytes() for file in files}
 
-    found = made()
-    assert len(found) == 3 + len(DISTRIBUTIONS) + 1
-    assert {name: problem for name, text in found.items() if (problem := problems_of(json.loads(text)))} == {}
-    assert made() == found
+    result = made()
+    assert len(result) == 3 + len(DISTRIBUTIONS) + 1
+    assert {
+        name: problem for name, text in result.items() if (problem := problems_of(json.loads(text)))
+    } == {}
+    assert made() == result
     assert problems_of({**bill_of(MANAGER, PACKAGES), "components": [{"nonsense": 1}]})  # it does look
 
 
@@ -296,7 +307,9 @@ def test_the_provenance_names_every_file_the_commit_and_the_locks(sources: Sourc
     assert definition["externalParameters"]["version"] == "1.2.3rc1"
     source, *locks = definition["resolvedDependencies"]
     assert source["digest"] == {"gitCommit": sources.commit}
-    assert {one["uri"] for one in locks} == {f"supply/{one.name}" for one in (ROOT / "supply").glob("*.txt")}
+    assert {lock["uri"] for lock in locks} == {
+        f"supply/{path.name}" for path in (ROOT / "supply").glob("*.txt")
+    }
     assert statement["predicate"]["runDetails"]["builder"]["id"] == "https://ci.example/1"
 
 

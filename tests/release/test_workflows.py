@@ -25,9 +25,9 @@ ONLY_THERE: Final = (
 
 
 def loaded(path: Path) -> Any:
-    found = yaml.safe_load(path.read_text())
-    found["on"] = found.pop(True, None) or found["on"]  # YAML 1.1 takes the word for a boolean
-    return found
+    result = yaml.safe_load(path.read_text())
+    result["on"] = result.pop(True, None) or result["on"]  # YAML 1.1 takes the word for a boolean
+    return result
 
 
 def steps(path: Path) -> list[Any]:
@@ -52,14 +52,14 @@ def test_no_job_may_write_what_it_does_not_say(path: Path) -> None:
     workflow = loaded(path)
     assert workflow["permissions"] == {"contents": "read"}
     assert all("timeout-minutes" in job for job in workflow["jobs"].values())
-    checkouts = [one for one in steps(path) if one.get("uses", "").startswith("actions/checkout@")]
-    assert all(one["with"]["persist-credentials"] is False for one in checkouts)
+    checkouts = [step for step in steps(path) if step.get("uses", "").startswith("actions/checkout@")]
+    assert all(checkout["with"]["persist-credentials"] is False for checkout in checkouts)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_no_command_is_built_of_what_others_write(path: Path) -> None:
     """Names of branches and titles are texts of strangers; values reach a shell as variables."""
-    assert [one["run"] for one in steps(path) if "${{" in one.get("run", "")] == []
+    assert [step["run"] for step in steps(path) if "${{" in step.get("run", "")] == []
 
 
 def test_the_jobs_are_those_of_the_test_command() -> None:
@@ -68,9 +68,9 @@ def test_the_jobs_are_those_of_the_test_command() -> None:
     recipe = re.findall(r"^test: .*\n((?:\t.*\n)+)", text, re.MULTILINE)[0]
     parts = {word for line in recipe.splitlines() for word in line.split() if word in TARGETS}
     called = {
-        found[1]
-        for one in steps(ROOT / ".github/workflows/ci.yml")
-        if (found := re.search(r"\bmake ([\w-]+)", one.get("run", "")))
+        match[1]
+        for step in steps(ROOT / ".github/workflows/ci.yml")
+        if (match := re.search(r"\bmake ([\w-]+)", step.get("run", "")))
     }
     assert parts == {"lint", "unit", "real-in-brief", "nodes-and-switch-over"}
     assert parts <= called

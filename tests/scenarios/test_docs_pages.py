@@ -60,7 +60,7 @@ LEFT_OUT: Final = {
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("page", [one for one in READ if one.is_played], ids=lambda page: page.path.stem)
+@pytest.mark.parametrize("page", [page for page in READ if page.is_played], ids=lambda page: page.path.stem)
 def test_what_a_page_shows_is_what_comes(page: Page, tmp_path: Path) -> None:
     """If outputs are all that changed: PYKRUISE_GOLDEN=write pytest tests/scenarios/test_docs_pages.py"""
     problems = play(page, tmp_path)
@@ -68,18 +68,18 @@ def test_what_a_page_shows_is_what_comes(page: Page, tmp_path: Path) -> None:
 
 
 def test_all_that_is_left_out_is_listed_here() -> None:
-    left_out = {page.path.name: [one.first_line for one in page.blocks if one.not_run] for page in READ}
+    left_out = {page.path.name: [block.first_line for block in page.blocks if block.not_run] for page in READ}
     assert {name: lines for name, lines in left_out.items() if lines} == LEFT_OUT
 
 
 @pytest.mark.parametrize("page", READ, ids=lambda page: page.path.stem)
 def test_every_block_says_what_it_is(page: Page) -> None:
     shown = [
-        one
-        for one in page.blocks
-        if one.line and one.language not in ("setup", "apply", "failures", "cluster")
+        block
+        for block in page.blocks
+        if block.line and block.language not in ("setup", "apply", "failures", "cluster")
     ]
-    assert [one.first_line for one in shown if one.language not in LANGUAGES] == []
+    assert [block.first_line for block in shown if block.language not in LANGUAGES] == []
 
 
 _OURS: Final = re.compile(r"^(?:[A-Z_]+=\S+ )?(?:\.venv/bin/)?pykruise (?P<words>[^|>]*)")
@@ -100,9 +100,9 @@ _OURS: Final = re.compile(r"^(?:[A-Z_]+=\S+ )?(?:\.venv/bin/)?pykruise (?P<words
     ),
 )
 def test_a_command_that_is_left_out_is_known_with_its_options(line: str) -> None:
-    found = _OURS.match(line)
-    assert found is not None
-    words = shlex.split(found["words"], comments=True)
+    match = _OURS.match(line)
+    assert match is not None
+    words = shlex.split(match["words"], comments=True)
     if words[:1] == ["manager"]:
         parse(words[1:], environ={})
         return

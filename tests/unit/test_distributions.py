@@ -23,8 +23,10 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """A wheel of each distribution, by the name of its folder."""
     folder = tmp_path_factory.mktemp("wheels")
     return {
-        one.name: Path(next(WheelBuilder(str(one)).build(directory=str(folder), versions=["standard"])))
-        for one in DISTRIBUTIONS
+        distribution.name: Path(
+            next(WheelBuilder(str(distribution)).build(directory=str(folder), versions=["standard"]))
+        )
+        for distribution in DISTRIBUTIONS
     }
 
 
@@ -48,11 +50,11 @@ def needed_by(name: str, extras: frozenset[str]) -> set[str]:
     wanted = list(project["dependencies"])
     for extra in extras:
         wanted += project.get("optional-dependencies", {}).get(extra, ())
-    found = {name}
-    for one in wanted:
-        if own := re.match(r"pykruise(?:-(\w+))?(?:\[(\w+)\])?==", one):
-            found |= needed_by(own[1] or "pykruise", frozenset(filter(None, [own[2]])))
-    return found
+    result = {name}
+    for item in wanted:
+        if own := re.match(r"pykruise(?:-(\w+))?(?:\[(\w+)\])?==", item):
+            result |= needed_by(own[1] or "pykruise", frozenset(filter(None, [own[2]])))
+    return result
 
 
 INSTALLED = [
@@ -64,44 +66,44 @@ INSTALLED = [
 
 @pytest.mark.parametrize(("page", "line"), INSTALLED, ids=lambda value: str(value)[-60:])
 def test_lines_that_install_from_a_checkout_name_all_that_is_needed_from_it(page: Path, line: str) -> None:
-    named = {one[1]: one[2] for one in re.finditer(r"packages/(\w+)(?:\[(\w+)\])?", line)}
+    named = {match[1]: match[2] for match in re.finditer(r"packages/(\w+)(?:\[(\w+)\])?", line)}
     needed = set().union(*(needed_by(name, frozenset({extra or ""})) for name, extra in named.items()))
     assert needed - set(named) == set()
 
 
-@pytest.mark.parametrize("name", [one.name for one in DISTRIBUTIONS])
+@pytest.mark.parametrize("name", [distribution.name for distribution in DISTRIBUTIONS])
 def test_every_package_of_a_wheel_says_that_it_is_typed(wheels: Mapping[str, Path], name: str) -> None:
     files = files_of(wheels[name])
     packages = list(packages_in(files))
     assert packages
-    assert [one for one in packages if f"{one}/py.typed" not in files] == []
+    assert [package for package in packages if f"{package}/py.typed" not in files] == []
 
 
-@pytest.mark.parametrize("name", [one.name for one in DISTRIBUTIONS])
+@pytest.mark.parametrize("name", [distribution.name for distribution in DISTRIBUTIONS])
 def test_no_module_stands_in_the_namespace_itself(wheels: Mapping[str, Path], name: str) -> None:
     """Each distribution would bring its own."""
     assert [
-        one
-        for one in files_of(wheels[name])
-        if one.startswith("pykruise/") and one.count("/") == 1 and one.endswith(".py")
+        file
+        for file in files_of(wheels[name])
+        if file.startswith("pykruise/") and file.count("/") == 1 and file.endswith(".py")
     ] == []
 
 
-@pytest.mark.parametrize("name", [one.name for one in DISTRIBUTIONS])
+@pytest.mark.parametrize("name", [distribution.name for distribution in DISTRIBUTIONS])
 def test_pytest_takes_no_name_of_others_for_a_module_of_a_distribution_with_a_plugin(
     wheels: Mapping[str, Path], name: str
 ) -> None:
     """It warns of each that is imported already, and a warning is an error in many projects."""
     files = files_of(wheels[name])
     has_plugin = any(
-        "[pytest11]" in zipfile.ZipFile(wheels[name]).read(one).decode()
-        for one in files
-        if one.endswith("/entry_points.txt")
+        "[pytest11]" in zipfile.ZipFile(wheels[name]).read(file).decode()
+        for file in files
+        if file.endswith("/entry_points.txt")
     )
     if has_plugin:
         modules = set(_iter_rewritable_modules(files))
         assert modules
-        assert {one for one in modules if not one.startswith("pytest_pykruise")} == set()
+        assert {module for module in modules if not module.startswith("pytest_pykruise")} == set()
 
 
 @pytest.mark.real_time

@@ -35,9 +35,9 @@ def release(sources: Sources, folder: Path, *, builder: str, cache: Path) -> lis
     _said("manifests", manifests.build(folder, wheels))
     plugins = _said("kubectl kruise", plugin.build(sources, folder, wheels, cache))
     made = _said("images", images.build(sources, folder, wheels))
-    programs = [one for one in plugins if one.suffix != ".yaml"]
+    programs = [plugin for plugin in plugins if plugin.suffix != ".yaml"]
     _said("bills of materials", bills.build(sources, folder, wheels=wheels, images=made, plugins=programs))
-    digests = {one.name: one.image.digest for one in made}
+    digests = {item.name: item.image.digest for item in made}
     (folder / "images.txt").write_text(
         "".join(
             f"{sources.registry or 'docker.io/pykruise'}/{name}:{sources.tag}@{digest}\n"
@@ -75,9 +75,9 @@ def main(argv: Sequence[str]) -> int:
         if options.twice:
             again = _made(options, options.out / f"{options.version}-again")
             differing = [
-                one.name
-                for one, other in zip(made, again, strict=True)
-                if one.name != other.name or one.read_bytes() != other.read_bytes()
+                value.name
+                for value, other in zip(made, again, strict=True)
+                if value.name != other.name or value.read_bytes() != other.read_bytes()
             ]
             if differing:
                 raise ReleaseError(f"two runs differ in {', '.join(differing)}")
@@ -85,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
     except (ReleaseError, BuildError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"{len(made)} files, {sum(one.stat().st_size for one in made) / 1e6:.0f} MB: {folder}")
+    print(f"{len(made)} files, {sum(item.stat().st_size for item in made) / 1e6:.0f} MB: {folder}")
     return 0
 
 

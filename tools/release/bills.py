@@ -63,13 +63,13 @@ def locked_packages(text: str) -> list[tuple[str, str]]:
 def _bill_of_wheel(wheel: Path) -> dict[str, Any]:
     """A wheel has ranges, not versions, of what it needs."""
     with zipfile.ZipFile(wheel) as archive:
-        name = next(one for one in archive.namelist() if one.endswith(".dist-info/METADATA"))
+        name = next(text for text in archive.namelist() if text.endswith(".dist-info/METADATA"))
         about = HeaderParser().parsestr(archive.read(name).decode())
     reference = f"pkg:pypi/{about['Name']}@{about['Version']}"
-    needed = [re.split(r"[\s;\[<>=!~]", one, maxsplit=1)[0] for one in about.get_all("Requires-Dist", [])]
+    needed = [re.split(r"[\s;\[<>=!~]", text, maxsplit=1)[0] for text in about.get_all("Requires-Dist", [])]
     components = [
-        {"type": "library", "bom-ref": f"pkg:pypi/{one}", "name": one, "purl": f"pkg:pypi/{one}"}
-        for one in sorted(set(needed))
+        {"type": "library", "bom-ref": f"pkg:pypi/{item}", "name": item, "purl": f"pkg:pypi/{item}"}
+        for item in sorted(set(needed))
     ]
     product = {
         "type": "library",
@@ -119,7 +119,7 @@ def _document(product: Mapping[str, Any], components: Sequence[Mapping[str, Any]
         "metadata": {"component": product},
         "components": list(components),
         "dependencies": [
-            {"ref": product["bom-ref"], "dependsOn": [str(one["bom-ref"]) for one in components]}
+            {"ref": product["bom-ref"], "dependsOn": [str(component["bom-ref"]) for component in components]}
         ],
     }
 

@@ -44,7 +44,7 @@ def pack(chart: Path, *, time_s: int) -> bytes:
     name = yaml.safe_load((chart / "Chart.yaml").read_text("utf-8"))["name"]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for file in sorted(one for one in chart.rglob("*") if one.is_file()):
+        for file in sorted(path for path in chart.rglob("*") if path.is_file()):
             path = file.relative_to(chart).as_posix()
             if path in _LEFT_OUT:
                 continue

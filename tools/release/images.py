@@ -51,9 +51,9 @@ def build(
     """Build them, and write an archive of each."""
     built = {
         architecture: {
-            recipe: one
+            recipe: image
             for recipe in recipes
-            for one in built_images(
+            for image in built_images(
                 recipe,
                 architecture=architecture,
                 wheels=wheels,
@@ -66,10 +66,12 @@ def build(
     released = []
     for recipe in recipes:
         index = index_of({name: images[recipe].image for name, images in built.items()})
-        one = ReleasedImage(recipe, index, {name: images[recipe].packages for name, images in built.items()})
-        name = f"{sources.registry or 'docker.io/pykruise'}/{one.name}:{sources.tag}"
-        (folder / f"{one.name}-{sources.version}.oci.tar").write_bytes(archive(index, name))
-        released.append(one)
+        released_image = ReleasedImage(
+            recipe, index, {name: images[recipe].packages for name, images in built.items()}
+        )
+        name = f"{sources.registry or 'docker.io/pykruise'}/{released_image.name}:{sources.tag}"
+        (folder / f"{released_image.name}-{sources.version}.oci.tar").write_bytes(archive(index, name))
+        released.append(released_image)
     return released
 
 

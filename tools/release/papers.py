@@ -26,7 +26,7 @@ PREDICATE_TYPE: Final = "https://slsa.dev/provenance/v1"
 
 def checksums(files: Iterable[Path]) -> str:
     """Lines that `sha256sum --check` reads."""
-    return "".join(f"{_sha256(one)}  {one.name}\n" for one in sorted(files))
+    return "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(files))
 
 
 def provenance(
@@ -34,7 +34,7 @@ def provenance(
 ) -> dict[str, Any]:
     """The statement about all files and images (their digests by name): of which commit, and how they were made."""
     where = f"git+{sources.repository}" if sources.repository else "git+file://checkout"
-    subjects = [{"name": one.name, "digest": {"sha256": _sha256(one)}} for one in sorted(files)]
+    subjects = [{"name": file.name, "digest": {"sha256": _sha256(file)}} for file in sorted(files)]
     subjects += [
         {"name": name, "digest": {"sha256": digest.removeprefix("sha256:")}}
         for name, digest in sorted(images.items())
@@ -65,8 +65,8 @@ def provenance(
 
 def _locks(sources: Sources) -> list[dict[str, Any]]:
     return [
-        {"uri": f"supply/{one.name}", "digest": {"sha256": _sha256(one)}}
-        for one in sorted((sources.root / "supply").glob("*.txt"))
+        {"uri": f"supply/{path.name}", "digest": {"sha256": _sha256(path)}}
+        for path in sorted((sources.root / "supply").glob("*.txt"))
     ]
 
 

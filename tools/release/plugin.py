@@ -155,12 +155,12 @@ def _downloaded(requirements: Path, platform: Platform, python: str, cache: Path
 
 def single_file(own: Iterable[Path], by_python: Mapping[str, Sequence[Path]]) -> bytes:
     """The file of one platform. Wheels that all Pythons have in common are in it once."""
-    lists = [{wheel.name: wheel for wheel in found} for found in by_python.values()]
+    lists = [{wheel.name: wheel for wheel in result} for result in by_python.values()]
     common = set.intersection(*map(set, lists)) if lists else set()
     parts = {"common": [*own, *(lists[0][name] for name in sorted(common))]}
-    for python, found in by_python.items():
-        parts[f"cp{python.replace('.', '')}"] = [one for one in found if one.name not in common]
-    packed = {f"{name}.zip": _packed(found) for name, found in parts.items()}
+    for python, paths in by_python.items():
+        parts[f"cp{python.replace('.', '')}"] = [path for path in paths if path.name not in common]
+    packed = {f"{name}.zip": _packed(result) for name, result in parts.items()}
     digest = hashlib.sha256(b"".join(packed[name] for name in sorted(packed))).hexdigest()
     main = _MAIN.replace("__DIGEST__", repr(digest)).replace("__SCRIPTS__", repr(_SCRIPTS))
     buffer = io.BytesIO()
@@ -252,9 +252,9 @@ def main(argv: Sequence[str]) -> int:
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     names = {"x86_64": "amd64", "aarch64": "arm64"}
     here = (sys.platform, names.get(machine.machine(), machine.machine()))
-    found = next((one for one in PLATFORMS if (one.os, one.architecture) == here), None)
+    platform = next((item for item in PLATFORMS if (item.os, item.architecture) == here), None)
     root = Path(__file__).resolve().parents[2]
-    if found is None:
+    if platform is None:
         print(f"error: there are no packages for {'-'.join(here)}; use pip", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory(prefix="pykruise-plugin-") as name:
@@ -273,7 +273,7 @@ def main(argv: Sequence[str]) -> int:
             place = folder / part
             subprocess.run([*wheel, "--wheel-dir", str(place), str(root / "packages" / part)], check=True)
             own += list(place.glob("*.whl"))
-        downloaded = _downloaded(root / "supply/manager.txt", found, python, folder)
+        downloaded = _downloaded(root / "supply/manager.txt", platform, python, folder)
         file = Path(argv[0])
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(single_file(own, {python: downloaded}))

@@ -56,7 +56,11 @@ def read_archive(file: Path) -> Layout:
     """Read an OCI archive with one image. Raises PushError."""
     try:
         with tarfile.open(file) as tar:
-            members = {one.name: _content(tar, one) for one in tar.getmembers() if one.isfile()}
+            members = {
+                getmember.name: _content(tar, getmember)
+                for getmember in tar.getmembers()
+                if getmember.isfile()
+            }
         (root,) = json.loads(members["index.json"])["manifests"]
     except (OSError, tarfile.TarError, KeyError, ValueError) as error:
         raise PushError(f"{file}: not an OCI archive with one image: {error}") from error
@@ -76,7 +80,7 @@ def image_in(layout: Layout, architecture: str) -> Image:
         if entry["platform"]["architecture"] == architecture:
             manifest = layout.blobs[entry["digest"]]
             parts = json.loads(manifest)
-            digests = [parts["config"]["digest"], *(one["digest"] for one in parts["layers"])]
+            digests = [parts["config"]["digest"], *(layer["digest"] for layer in parts["layers"])]
             return Image(manifest, {digest: layout.blobs[digest] for digest in digests})
     raise PushError(f"{layout.name} is not there for {architecture}")
 
@@ -97,8 +101,8 @@ def credentials_of(host: str, environ: Mapping[str, str]) -> str:
         except (OSError, ValueError):
             continue
         helper = config.get("credHelpers", {}).get(host) or config.get("credsStore")
-        if helper and (found := _from_helper(helper, host)):
-            return found
+        if helper and (credentials := _from_helper(helper, host)):
+            return credentials
         entry = config.get("auths", {}).get(host) or config.get("auths", {}).get(f"https://{host}") or {}
         if entry.get("auth"):
             return base64.b64decode(entry["auth"]).decode()
@@ -120,10 +124,10 @@ def _from_helper(helper: str, host: str) -> str:
         done = subprocess.run(
             [f"docker-credential-{helper}", "get"], input=host, capture_output=True, text=True, check=True
         )
-        found = json.loads(done.stdout)
+        result = json.loads(done.stdout)
     except (OSError, subprocess.CalledProcessError, ValueError):
         return ""
-    return f"{found['Username']}:{found['Secret']}"
+    return f"{result['Username']}:{result['Secret']}"
 
 
 # ── the registry ─────────────────────────────────────────────────────────────

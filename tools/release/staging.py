@@ -66,11 +66,11 @@ def stage(
     """Copy the committed sources into a folder, and write version and places into them. Raises ReleaseError."""
     if not _VERSION.fullmatch(version):
         raise ReleaseError(f"{version!r} is no version; write 1.2.3, or 1.2.3rc1")
-    found = _git(checkout, "rev-parse", commit).decode().strip()
-    time_s = int(_git(checkout, "show", "--no-patch", "--format=%ct", found))
-    with tarfile.open(fileobj=io.BytesIO(_git(checkout, "archive", "--format=tar", found))) as tar:
+    text = _git(checkout, "rev-parse", commit).decode().strip()
+    time_s = int(_git(checkout, "show", "--no-patch", "--format=%ct", text))
+    with tarfile.open(fileobj=io.BytesIO(_git(checkout, "archive", "--format=tar", text))) as tar:
         tar.extractall(folder, filter="data")
-    sources = Sources(folder, version, found, time_s, registry.rstrip("/"), repository.rstrip("/"))
+    sources = Sources(folder, version, text, time_s, registry.rstrip("/"), repository.rstrip("/"))
     stamp(sources)
     return sources
 

@@ -11,8 +11,8 @@ import yaml
 from support.sources import ROOT
 from tools.site import page_path, pages_of, rewritten, slug
 
-PAGES = {page_path(one).as_posix(): one for one in pages_of()}
-TEXTS = {one: path for one, path in PAGES.items() if one.endswith(".md")}
+PAGES = {page_path(page).as_posix(): page for page in pages_of()}
+TEXTS = {page: path for page, path in PAGES.items() if page.endswith(".md")}
 
 
 class _Loader(yaml.SafeLoader):
@@ -26,8 +26,8 @@ NAV = yaml.load((ROOT / "mkdocs.yml").read_text(), _Loader)["nav"]
 def pages_in(part: Any) -> Iterator[str]:
     if isinstance(part, str):
         yield part
-    for one in part if isinstance(part, list) else part.values() if isinstance(part, dict) else ():
-        yield from pages_in(one)
+    for item in part if isinstance(part, list) else part.values() if isinstance(part, dict) else ():
+        yield from pages_in(item)
 
 
 def links_of(name: str) -> Iterator[str]:
@@ -46,7 +46,7 @@ def test_every_page_has_one_place_in_the_navigation() -> None:
 
 @pytest.mark.parametrize("name", sorted(TEXTS))
 def test_links_between_pages_lead_to_pages_of_the_site(name: str) -> None:
-    assert [one for one in links_of(name) if one not in PAGES] == []
+    assert [link for link in links_of(name) if link not in PAGES] == []
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_the_most_wanted_tasks_are_one_click_from_the_start_page(page: str) -> N
 
 def test_every_page_is_two_clicks_from_the_start_page_or_in_the_navigation_beside_it() -> None:
     near = set(links_of("index.md"))
-    near |= {two for one in near if one in TEXTS for two in links_of(one)}
-    users = {one for one in TEXTS if "/" not in one and one not in ("index.md", "releasing.md")}
+    near |= {two for text in near if text in TEXTS for two in links_of(text)}
+    users = {text for text in TEXTS if "/" not in text and text not in ("index.md", "releasing.md")}
     assert users - near == set()
 
 
@@ -96,5 +96,5 @@ def test_reasons_that_troubleshooting_names_are_reasons() -> None:
     known = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs/reasons.md").read_text(), re.MULTILINE))
     page = (ROOT / "docs/troubleshooting.md").read_text()
     table = re.findall(r"^\| .*$", page, re.MULTILINE)
-    named = {one for row in table for one in re.findall(r"`([A-Z][A-Za-z]+)`", row)}
+    named = {item for row in table for item in re.findall(r"`([A-Z][A-Za-z]+)`", row)}
     assert named - {"KIND"} <= known

@@ -66,18 +66,22 @@ def test_the_help_of_every_command_has_examples_that_it_can_parse(path: tuple[st
 
 @pytest.mark.parametrize(
     "path",
-    [path for path, one in all_commands() if one.takes not in ("kubectl", "pykruise") and not one.is_hidden],
+    [
+        path
+        for path, command in all_commands()
+        if command.takes not in ("kubectl", "pykruise") and not command.is_hidden
+    ],
     ids=" ".join,
 )
 def test_the_help_of_every_verb_has_examples_that_it_can_parse(path: tuple[str, ...]) -> None:
-    command = next(one for known, one in all_commands() if known == path)
+    command = next(command for known, command in all_commands() if known == path)
     if command.children:
         return
     assert command.examples
     for example in command.examples:
         words = shlex.split(example, comments=True)
-        found, named, rest = lookup(words[: words.index(">")] if ">" in words else words)
-        assert (found, named) == (command, path), example
+        result, named, rest = lookup(words[: words.index(">")] if ">" in words else words)
+        assert (result, named) == (command, path), example
         if command.takes != "words":
             parse(rest, flags_of(command))
 
@@ -136,7 +140,7 @@ def test_a_folder_of_manifests_is_read_by_name(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(yaml.safe_dump(cloneset("two")))
     (tmp_path / "a.yml").write_text(yaml.safe_dump(cloneset("one")))
     (tmp_path / "notes.txt").write_text("no manifest")
-    assert [one["metadata"]["name"] for one in read_documents(tmp_path)] == ["one", "two"]
+    assert [document["metadata"]["name"] for document in read_documents(tmp_path)] == ["one", "two"]
 
 
 def test_pictures_stand_side_by_side_with_axes_the_wanted_number_and_marks() -> None:
@@ -200,7 +204,9 @@ def test_the_plugin_is_installed_with_its_names() -> None:
     from importlib.metadata import entry_points
 
     scripts = {
-        one.name: one.value for one in entry_points(group="console_scripts") if "pykruise" in one.value
+        point.name: point.value
+        for point in entry_points(group="console_scripts")
+        if "pykruise" in point.value
     }
     assert scripts["kubectl-kruise"] == "pykruise.cli.kubectl.entry:main"
     assert scripts["kubectl_complete-kruise"] == "pykruise.cli.kubectl.entry:complete_main"

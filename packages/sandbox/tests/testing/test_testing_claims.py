@@ -76,7 +76,7 @@ def test_events_of_an_object_are_its_own_in_their_order() -> None:
     with Sandbox(nodes=1) as sandbox:
         sandbox.apply(DEPLOYMENT)
         sandbox.wait("deployments/web", "Available")
-        assert [one["reason"] for one in sandbox.events("deployments/web")] == ["ScalingReplicaSet"]
+        assert [event["reason"] for event in sandbox.events("deployments/web")] == ["ScalingReplicaSet"]
         assert len(sandbox.events()) > 1
 
 
@@ -109,7 +109,7 @@ def test_a_claim_is_shown_as_it_is_written() -> None:
     assert claim_text(is_true) == "is_true()"
     assert claim_text(lambda: ready == 3) == "ready == 3"
     pair = (lambda: ready == 1, lambda: ready == 2)
-    assert [claim_text(one) for one in pair] == ["ready == 1", "ready == 2"]
+    assert [claim_text(item) for item in pair] == ["ready == 1", "ready == 2"]
     assert attempt(is_true, not_yet=()).is_true
 
 
