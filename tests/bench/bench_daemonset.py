@@ -93,7 +93,7 @@ def looks(builder: DaemonSetBuilder, memories: Memories) -> Iterator[Snapshot]:
     """One snapshot after the other, each after an event of the first pod. What is looked up is indexed before, as in
     a cache."""
     view, pods = builder.view(), builder.pod_views()
-    changed = [msgspec.structs.replace(one, resource_version=one.resource_version + 1) for one in pods[:1]]
+    changed = [msgspec.structs.replace(pod, resource_version=pod.resource_version + 1) for pod in pods[:1]]
     reads: list[Read[Any]] = []
     for those in (pods, [*changed, *pods[1:]]):
         objects: OnPaper = {
@@ -246,9 +246,9 @@ class Looks:
 
         def plan(snapshot: Snapshot) -> Any:
             start = time.thread_time()
-            found = plan_of(snapshot)
+            plan = plan_of(snapshot)
             self.seconds[-1] += time.thread_time() - start
-            return found
+            return plan
 
         def examined(terms: Any, name: str, *args: Any, **kwargs: Any) -> NodeState:
             self.nodes.append(name)
@@ -272,7 +272,7 @@ async def measure_node_events(cluster: Cluster, counting: MeteredTransport, node
 
     async def heartbeat() -> None:
         doc = decode(await cluster.client.get(NODES, "", last))
-        ready = next(one for one in doc["status"]["conditions"] if one["type"] == "Ready")
+        ready = next(condition for condition in doc["status"]["conditions"] if condition["type"] == "Ready")
         ready["lastHeartbeatTime"] = "2030-01-01T00:00:00Z"
         body = {"status": {"conditions": [ready]}}
         await cluster.client.patch(

@@ -78,7 +78,7 @@ class Bench:
         )
         agents = self._agent_writes - by_agents
         ours = sum(writes.values())
-        woken = {one: count - reconciles[one] for one, count in self._reconciles().items()}
+        woken = {reconcile: count - reconciles[reconcile] for reconcile, count in self._reconciles().items()}
         print(
             f"{name:30} {seconds:6.2f} s  {(ours + agents) / self.nodes:6.3f} writes a node "
             f"(manager {ours / self.nodes:.3f}, agents {agents / self.nodes:.3f})  "

@@ -159,7 +159,7 @@ def under_way(rng: random.Random, old: str, new: str, *, pods: int, waiting: int
             texts.append(pod_text(rng, old))
             continue
         pod = orjson.loads(pod_text(rng, new))
-        images = {one["name"]: one["imageID"] for one in pod["status"]["containerStatuses"]}
+        images = {status["name"]: status["imageID"] for status in pod["status"]["containerStatuses"]}
         is_waiting = number >= pods - waiting
         ran = images["main"] if is_waiting else f"main@sha256:{'cd' * 32}"
         state = {

@@ -69,7 +69,7 @@ def one_set(number: int, *, app: str) -> SidecarSetView:
         shareVolumePolicy={"type": "enabled"},
         transferEnv=[{"sourceContainerName": "container-0", "envNames": ["SETTING_1", "SETTING_2"]}],
         volumeMounts=[{"name": f"volume-{number}", "mountPath": f"/volume-{number}"}],
-        env=[{"name": f"OWN_{one}", "value": "x"} for one in range(5)],
+        env=[{"name": f"OWN_{item}", "value": "x"} for item in range(5)],
     )
     volumes = [{"name": f"volume-{number}", "emptyDir": {}}]
     return view(sidecarset(f"set-{number}", sidecar, selector={"matchLabels": {"app": app}}, volumes=volumes))
@@ -127,7 +127,7 @@ def planned(pods: int) -> tuple[float, float]:
     world.add(1)
     world.settle()
     model = world.pod_view("web-0")
-    pod_views = [msgspec.structs.replace(model, name=f"web-{one}", uid=str(one)) for one in range(pods)]
+    pod_views = [msgspec.structs.replace(model, name=f"web-{item}", uid=str(item)) for item in range(pods)]
 
     memories = Memories()
 

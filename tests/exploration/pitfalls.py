@@ -59,8 +59,8 @@ def _one_after_the_other_waits(_original: Any) -> Any:
 
 def _stays_prepared(original: Any) -> Any:
     def next_state(pod: Any, *args: Any, **given: Any) -> Any:
-        found = original(pod, *args, **given)
-        return None if pod.state == LifecycleState.PREPARING_UPDATE else found
+        result = original(pod, *args, **given)
+        return None if pod.state == LifecycleState.PREPARING_UPDATE else result
 
     return next_state
 

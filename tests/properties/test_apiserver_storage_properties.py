@@ -71,15 +71,15 @@ def test_pages_put_together_are_the_whole_whatever_is_written_between_them(
         _write(storage, "n", name, remove=False)
     whole, revision = _state(storage), storage.revision
     # when
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     start = ""
     while True:
         page = storage.scan("pods", start=start, limit=limit, revision=revision)
-        found |= {stored.path: stored.revision for stored in page.items}
+        result |= {stored.path: stored.revision for stored in page.items}
         if not page.following:
             break
         start = f"{page.items[-1].path}\0"
         _write(storage, "n", page.items[-1].key.name, remove=True)
         _write(storage, "n", f"new-{page.items[-1].key.name}", remove=False)
     # then
-    assert found == whole
+    assert result == whole

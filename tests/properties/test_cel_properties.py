@@ -40,8 +40,9 @@ def test_an_object_matches_when_one_of_the_interests_selects_it(
 ) -> None:
     expression = meant_by({"SidecarSet": interests}, "SidecarSet")
     expected = any(
-        one.selector.matches(labels or {}) and (not one.namespaces or namespace in one.namespaces)
-        for one in interests
+        interest.selector.matches(labels or {})
+        and (not interest.namespaces or namespace in interest.namespaces)
+        for interest in interests
     )
     assert holds(expression, labels, namespace) == expected
 
@@ -55,6 +56,6 @@ def test_the_text_does_not_depend_on_the_order_in_which_objects_come(interests: 
 
 @given(st.lists(st.sampled_from([ALWAYS, NEVER, '"app" in []', 'request.namespace in ["shop"]']), max_size=3))
 def test_any_of_is_or_and_both_is_and(terms: list[str]) -> None:
-    assert holds(any_of(terms), None) == any(holds(one, None) for one in terms)
-    for one in terms:
-        assert holds(both(one, terms[0]), None) == (holds(one, None) and holds(terms[0], None))
+    assert holds(any_of(terms), None) == any(holds(text, None) for text in terms)
+    for term in terms:
+        assert holds(both(term, terms[0]), None) == (holds(term, None) and holds(terms[0], None))

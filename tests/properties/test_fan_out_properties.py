@@ -70,16 +70,16 @@ def test_every_target_gets_exactly_one_answer(
     assert not (starts & stops)
     assert not (starts & holds)
     assert not (stops & holds)
-    for one in targets:
-        if one.is_wanted and one.state in (State.PENDING, State.ENDING):
-            assert one.name in starts | holds, "neither started nor held for a reason"
-        if one.name in starts:
-            assert one.is_wanted
-            assert one.state in (State.PENDING, State.FAILED), "started where something is still there"
-        if one.name in stops:
-            is_surplus = one.state is State.FAILING and not one.is_wanted
-            assert one.state is State.ACTIVE or is_surplus, "stopped what is not active"
-    assert (starts | stops | holds) <= {one.name for one in targets}
+    for target in targets:
+        if target.is_wanted and target.state in (State.PENDING, State.ENDING):
+            assert target.name in starts | holds, "neither started nor held for a reason"
+        if target.name in starts:
+            assert target.is_wanted
+            assert target.state in (State.PENDING, State.FAILED), "started where something is still there"
+        if target.name in stops:
+            is_surplus = target.state is State.FAILING and not target.is_wanted
+            assert target.state is State.ACTIVE or is_surplus, "stopped what is not active"
+    assert (starts | stops | holds) <= {item.name for item in targets}
 
 
 @given(target_lists(), policies, runs, instants)
@@ -88,10 +88,12 @@ def test_never_more_than_parallelism_becomes_active(
 ) -> None:
     decision = fan_out(targets, policy, run, now=now)
 
-    active = sum(one.state is State.ACTIVE for one in targets)
+    active = sum(target.state is State.ACTIVE for target in targets)
     if policy.parallelism is not None and decision.start:
         assert active + len(decision.start) <= policy.parallelism
-    pending = [one.name for one in targets if one.name in decision.start or one.name in decision.waiting]
+    pending = [
+        target.name for target in targets if target.name in decision.start or target.name in decision.waiting
+    ]
     if decision.start:
         assert list(decision.start) == [name for name in pending if name in decision.start], "in order"
 
@@ -129,12 +131,12 @@ def test_a_job_ends_for_a_reason_that_can_be_seen(
 
     match finish:
         case Finish.COMPLETE:
-            wanted = [one for one in targets if one.is_wanted]
+            wanted = [target for target in targets if target.is_wanted]
             assert wanted or policy.completes_empty
-            assert all(one.state in (State.SUCCEEDED, State.FAILED) for one in wanted)
+            assert all(target.state in (State.SUCCEEDED, State.FAILED) for target in wanted)
         case Finish.FAILED_TARGET:
             assert policy.on_failure is OnFailure.FAIL
-            assert any(one.state in (State.FAILED, State.FAILING) for one in targets)
+            assert any(target.state in (State.FAILED, State.FAILING) for target in targets)
         case Finish.DEADLINE:
             assert policy.deadline_s is not None
             assert now - START >= policy.deadline_s
@@ -218,7 +220,7 @@ def test_every_target_of_a_job_that_is_not_held_gets_an_outcome(
         decision = fan_out(model.targets.values(), policy, model.run, now=model.now)
         was_over = model.run.finished_at is not None
         model.carry_out(decision)
-        active = sum(one.state is State.ACTIVE for one in model.targets.values())
+        active = sum(target.state is State.ACTIVE for target in model.targets.values())
         assert policy.parallelism is None or active <= policy.parallelism
         if was_over:
             assert not decision.start
@@ -226,7 +228,7 @@ def test_every_target_of_a_job_that_is_not_held_gets_an_outcome(
         model.now += 1.0
     if not can_go_on:
         return
-    states = [one.state for one in model.targets.values()]
+    states = [target.state for target in model.targets.values()]
     failed = any(state is State.FAILED for state in states)
     if model.run.finished_at is not None and model.run.has_failed:
         assert State.ACTIVE not in states, "a job that failed leaves nothing running"

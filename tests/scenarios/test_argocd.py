@@ -27,14 +27,14 @@ WITH_CONDITIONS = pytest.mark.parametrize("is_ours", [True, False], ids=["condit
 
 def shown(moments: Sequence[Object]) -> list[str]:
     """What Argo CD showed, each said once while it lasted."""
-    found: list[str] = []
-    for one in moments:
-        how = shown_of(one)
+    shown: list[str] = []
+    for moment in moments:
+        how = shown_of(moment)
         assert how is not None
-        said = run_lua(health_script(how), one)["status"]
-        if not found or found[-1] != said:
-            found.append(said)
-    return found
+        said = run_lua(health_script(how), moment)["status"]
+        if not shown or shown[-1] != said:
+            shown.append(said)
+    return shown
 
 
 async def comes_to(stage: Stage, wanted: str, kind: object = CLONE_SETS, name: str = "web") -> None:

@@ -123,10 +123,10 @@ async def test_volume_claim_templates_rolled_back_find_the_old_revision_again(st
     await change(stage, image="nginx:1", size="1Gi")
     await stage.settled(replicas=REPLICAS)
     # then
-    found = await revisions(stage)
-    assert len(found) == 2
+    result = await revisions(stage)
+    assert len(result) == 2
     assert (await stage.status())["updateRevision"] == first
-    assert found[first]["revision"] > 2
+    assert result[first]["revision"] > 2
     assert await images(stage) == {"nginx:1"}
 
 

@@ -65,11 +65,11 @@ def identities(pods: Mapping[str, Object]) -> dict[str, tuple[str, str, str]]:
 
 
 def restarts(pods: Mapping[str, Object]) -> list[int]:
-    return [one["restartCount"] for pod in pods.values() for one in pod["status"]["containerStatuses"]]
+    return [status["restartCount"] for pod in pods.values() for status in pod["status"]["containerStatuses"]]
 
 
 def images(pods: Mapping[str, Object]) -> set[str]:
-    return {one["image"] for pod in pods.values() for one in pod["spec"]["containers"]}
+    return {container["image"] for pod in pods.values() for container in pod["spec"]["containers"]}
 
 
 async def created(stage: Stage, *, replicas: int = REPLICAS, **spec: Any) -> dict[str, Object]:
@@ -82,7 +82,14 @@ async def created(stage: Stage, *, replicas: int = REPLICAS, **spec: Any) -> dic
 
 async def is_true(stage: Stage, kind: str) -> Object | None:
     conditions = (await stage.status()).get("conditions") or []
-    return next((one for one in conditions if one["type"] == kind and one["status"] == "True"), None)
+    return next(
+        (
+            condition
+            for condition in conditions
+            if condition["type"] == kind and condition["status"] == "True"
+        ),
+        None,
+    )
 
 
 # ── what it is about ─────────────────────────────────────────────────────────
@@ -98,14 +105,14 @@ async def test_names_uids_and_addresses_stay_and_each_container_restarts_once(
     seen.watch_from_now()
     # when
     await stage.set_image("web", "nginx:2")
-    found = await stage.settled(replicas=REPLICAS)
+    result = await stage.settled(replicas=REPLICAS)
     # then
     after = await documents(stage)
     assert identities(after) == identities(before)
     assert images(after) == {"nginx:2"}
     assert restarts(after) == [1] * REPLICAS
     assert seen.fewest_available == REPLICAS - 1
-    assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
+    assert result["status"]["currentRevision"] == result["status"]["updateRevision"]
     assert await is_true(stage, "FailedUpdate") is None
     events = await stage.until(lambda: stage.events("SuccessfulUpdatePodInPlace"))
     assert sum(event["count"] for event in events) == REPLICAS
@@ -166,9 +173,9 @@ async def test_in_place_only_says_what_it_cannot_do_and_recovers_when_that_is_ta
     before = await created(stage, updateStrategy=in_place("InPlaceOnly"))
     # when
     await stage.merge("web", {"spec": {"template": {"spec": {"hostNetwork": True}}}})
-    found = await stage.until(lambda: is_true(stage, "FailedUpdate"))
+    result = await stage.until(lambda: is_true(stage, "FailedUpdate"))
     # then
-    assert "spec.hostNetwork was added" in found["message"]
+    assert "spec.hostNetwork was added" in result["message"]
     # when
     await stage.merge("web", {"spec": {"template": {"spec": {"hostNetwork": None}}}})
     await stage.settled(replicas=REPLICAS)
@@ -245,7 +252,7 @@ async def test_unknown_fields_survive(stage: Stage, vertical_scaling: bool) -> N
 async def _resize(stage: Stage, name: str, *, cpu: str) -> None:
     """What a vertical autoscaler does, on a node whose kubelet reports resources, as it must for a resize."""
     statuses = (await stage.get(name, resource=PODS))["status"]["containerStatuses"]
-    reported = [{**one, "resources": {"requests": {"cpu": "100m"}}} for one in statuses]
+    reported = [{**status, "resources": {"requests": {"cpu": "100m"}}} for status in statuses]
     await stage.merge(name, {"status": {"containerStatuses": reported}}, resource=PODS, subresource="status")
     amounts = {"requests": {"cpu": cpu}, "limits": {"cpu": "1"}}
     await stage.client.patch(
@@ -266,14 +273,14 @@ def _foreign(metadata: Object) -> Object:
         keys.STATE_TIME_ANNOTATION,
         keys.IN_PLACE_STATE_ANNOTATION,
     }
-    found = {
+    foreign = {
         field: value
         for field, value in metadata.items()
         if field not in ("resourceVersion", "generation", "managedFields")
     }
     for field in ("labels", "annotations"):
-        found[field] = {key: value for key, value in metadata[field].items() if key not in own}
-    return found
+        foreign[field] = {key: value for key, value in metadata[field].items() if key not in own}
+    return foreign
 
 
 @pytest.mark.node
@@ -297,9 +304,9 @@ async def test_the_image_of_a_native_sidecar_changes_in_place(stage: Stage, seen
     assert restarts(after) == [0, 0]
     assert {pod["spec"]["initContainers"][0]["image"] for pod in after.values()} == {"mesh/proxy:2"}
     ran = [pod["status"]["initContainerStatuses"][0] for pod in after.values()]
-    assert {one["image"] for one in ran} == {"docker.io/mesh/proxy:2"} or {one["image"] for one in ran} == {
-        "mesh/proxy:2"
-    }
+    assert {item["image"] for item in ran} == {"docker.io/mesh/proxy:2"} or {
+        item["image"] for item in ran
+    } == {"mesh/proxy:2"}
     assert seen.fewest_available == 1
 
 
@@ -574,7 +581,7 @@ async def test_templates_that_follow_each_other_fast_end_with_the_last(stage: St
     after = await documents(stage)
     assert identities(after) == identities(before)
     assert images(after) == {"nginx:8"}
-    running = {one["image"] for pod in after.values() for one in pod["status"]["containerStatuses"]}
+    running = {status["image"] for pod in after.values() for status in pod["status"]["containerStatuses"]}
     assert {image_name(image) for image in running} == {image_name("nginx:8")}
     assert (seen.fewest_available or 0) >= REPLICAS - 2
 
@@ -717,9 +724,9 @@ async def test_a_rollout_that_another_manager_left_in_the_middle_is_continued(
     await stage.set_image("web", "nginx:2")
 
     async def is_stored() -> str:
-        found = await stage.get("web")
-        status = found["status"]
-        is_new = status.get("observedGeneration") == found["metadata"]["generation"]
+        result = await stage.get("web")
+        status = result["status"]
+        is_new = status.get("observedGeneration") == result["metadata"]["generation"]
         return status["updateRevision"] if is_new else ""
 
     target = await stage.until(is_stored)

@@ -32,10 +32,10 @@ async def says(stage: Stage, kind: str, reason: str, *words: str, name: str = "w
         conditions = (await stage.status(name)).get("conditions") or []
         return next(
             (
-                one
-                for one in conditions
-                if (one["type"], one["status"], one["reason"]) == (kind, "True", reason)
-                and all(word in one["message"] for word in words)
+                condition
+                for condition in conditions
+                if (condition["type"], condition["status"], condition["reason"]) == (kind, "True", reason)
+                and all(word in condition["message"] for word in words)
             ),
             None,
         )
@@ -56,7 +56,7 @@ async def reported(stage: Stage, reason: str, words: str) -> None:
 async def quiet_now(stage: Stage, name: str) -> bool:
     """Whether no condition is True."""
     conditions = other_conditions(await stage.status(name))
-    return not any(one["status"] == "True" for one in conditions)
+    return not any(condition["status"] == "True" for condition in conditions)
 
 
 async def quiet(stage: Stage) -> None:
@@ -407,9 +407,11 @@ async def serve(stage: Stage, resource: Any) -> None:
         return
 
     async def is_served() -> bool:
-        found = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"]))
-        conditions = (found.get("status") or {}).get("conditions") or []
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+        result = decode(await stage.client.get(CUSTOM_RESOURCE_DEFINITIONS, "", crd["metadata"]["name"]))
+        conditions = (result.get("status") or {}).get("conditions") or []
+        return any(
+            condition["type"] == "Established" and condition["status"] == "True" for condition in conditions
+        )
 
     await stage.until(is_served)
 
@@ -473,7 +475,7 @@ async def test_a_pod_unavailable_budget_is_asked_and_spent(stage: Stage) -> None
     assert len(status["unavailablePods"]) == 1
     await says(stage, "Waiting", "UpdateHeld", "PodUnavailableBudget pub allows no more")
     conditions = (await stage.status())["conditions"]
-    assert not any(one["type"] == "FailedUpdate" for one in conditions)
+    assert not any(condition["type"] == "FailedUpdate" for condition in conditions)
     # when it allows the rest
     await allow(stage, 3)
     # then

@@ -73,12 +73,12 @@ class Trace:
                 self.way |= self._callers(frame)
 
     def _callers(self, frame: FrameType | None) -> set[str]:
-        found = set()
+        callers = set()
         while frame is not None:
             if name := source_of(frame.f_code.co_filename):
-                found.add(name)
+                callers.add(name)
             frame = frame.f_back
-        return found
+        return callers
 
 
 class Watched(WrappedTransport):
@@ -132,7 +132,7 @@ async def until(claim: Callable[[], Any]) -> None:
 
 def is_ready(pod: Any) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 async def traced(sandbox: HttpSandbox) -> Trace:

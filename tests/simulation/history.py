@@ -73,7 +73,7 @@ V = TypeVar("V", bound=Versioned)
 
 def since(versions: Sequence[V], known: float) -> Sequence[V]:
     """Of all versions of one thing those that a writer with this knowledge may take for the present one."""
-    return versions[max(0, bisect_right(versions, known, key=lambda one: one.revision) - 1) :]
+    return versions[max(0, bisect_right(versions, known, key=lambda version: version.revision) - 1) :]
 
 
 class RecordingStorage(MemoryStorage):

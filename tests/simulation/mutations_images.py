@@ -95,7 +95,7 @@ IMAGEPULLJOB: dict[str, tuple[Change, ...]] = {
         (
             fan_out,
             "_is_complete",
-            lambda _original: lambda found, _policy: any(one.state is State.SUCCEEDED for one in found),
+            lambda _original: lambda value, _policy: any(item.state is State.SUCCEEDED for item in value),
         ),
     ),
     "ImagePullJob: answers to older entries count": ((targets, "state_of", _by_any_answer),),
@@ -138,7 +138,7 @@ IMAGELISTPULLJOB: dict[str, tuple[Change, ...]] = {
         (
             fan_out,
             "_is_complete",
-            lambda _original: lambda found, _policy: any(one.state is State.SUCCEEDED for one in found),
+            lambda _original: lambda value, _policy: any(item.state is State.SUCCEEDED for item in value),
         ),
     ),
     "ImageListPullJob: failed images have succeeded": ((list_plan, "state_of", _never_failed),),

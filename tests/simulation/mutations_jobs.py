@@ -71,7 +71,9 @@ BROADCASTJOB: dict[str, tuple[Change, ...]] = {
         (
             fan_out,
             "_is_complete",
-            lambda _original: lambda targets, _policy: any(one.state is State.SUCCEEDED for one in targets),
+            lambda _original: (
+                lambda targets, _policy: any(target.state is State.SUCCEEDED for target in targets)
+            ),
         ),
     ),
     "BroadcastJob: what is over goes on": (
@@ -153,10 +155,10 @@ ADVANCEDCRONJOB: dict[str, tuple[Change, ...]] = {
             "due",
             lambda original: (
                 lambda schedule, **given: (
-                    replace(found, missed=None)
-                    if (found := original(schedule, **given)).missed is not None
-                    and given["now"] - found.missed > 5
-                    else found
+                    replace(result, missed=None)
+                    if (result := original(schedule, **given)).missed is not None
+                    and given["now"] - result.missed > 5
+                    else result
                 )
             ),
         ),
@@ -198,7 +200,9 @@ def _never_over(original: Any) -> Any:
 
 def _alike(*fields: str) -> Callable[[Any], Any]:
     """Only these fields of a pod are looked at."""
-    return lambda _original: lambda old, new: all(getattr(old, one) == getattr(new, one) for one in fields)
+    return lambda _original: (
+        lambda old, new: all(getattr(old, field) == getattr(new, field) for field in fields)
+    )
 
 
 def _policy_of_ephemeral(change: Callable[[Policy], Policy]) -> Change:
@@ -253,7 +257,9 @@ EPHEMERALJOB: dict[str, tuple[Change, ...]] = {
         (
             fan_out,
             "_is_complete",
-            lambda _original: lambda targets, _policy: any(one.state is State.SUCCEEDED for one in targets),
+            lambda _original: (
+                lambda targets, _policy: any(target.state is State.SUCCEEDED for target in targets)
+            ),
         ),
     ),
     "EphemeralJob: failed containers are not counted": (

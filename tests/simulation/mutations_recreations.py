@@ -51,8 +51,8 @@ def _with_spec(**fields: Any) -> Change:
 
 def _any_pod_of_the_name(_original: Any) -> Any:
     async def look_up(read: Any, views: Any, names: Any) -> Named[Any]:
-        found = {uid: replace(pod, uid=uid) for key, uid in names if (pod := read.get(views, key))}
-        return Named(views=found, is_behind=False)
+        result = {uid: replace(pod, uid=uid) for key, uid in names if (pod := read.get(views, key))}
+        return Named(views=result, is_behind=False)
 
     return look_up
 
@@ -84,15 +84,15 @@ def _of_phase(places: dict[str, int]) -> Change:
 
 def _let_go_by_all(original: Any) -> Any:
     def without(pod: Any, message: Any, *, now: float) -> Any:
-        found = original(pod, message, now=now)
-        return [{**one, "status": "True", "message": "[]"} for one in found]
+        result = original(pod, message, now=now)
+        return [{**item, "status": "True", "message": "[]"} for item in result]
 
     return without
 
 
 def _forgetful(_original: Any) -> Any:
     def look(_self: Any, request: Any, others: Any, _now: float) -> float:
-        return float("inf") if any(one.is_carried_out for one in others) else request.created_at
+        return float("inf") if any(item.is_carried_out for item in others) else request.created_at
 
     return look
 

@@ -352,13 +352,13 @@ class Stage:
 
     async def _kill(self, life: Life | None = None) -> None:
         """As kill -9 would: what has been sent travels on, or not; nothing else happens."""
-        for one in [life] if life else tuple(self._lives):
-            if one in self._lives:
-                self._lives.remove(one)
-            one.cut(is_cut=True)
-            one.task.cancel()
-            await asyncio.gather(one.task, return_exceptions=True)
-            self._writes += one.writes
+        for item in [life] if life else tuple(self._lives):
+            if item in self._lives:
+                self._lives.remove(item)
+            item.cut(is_cut=True)
+            item.task.cancel()
+            await asyncio.gather(item.task, return_exceptions=True)
+            self._writes += item.writes
 
     # ── what is seen ─────────────────────────────────────────────────────────
 
@@ -394,7 +394,7 @@ class Stage:
 
     async def _put_labels(self, pod: str, labels: Mapping[str, str | None], state: str) -> None:
         await asyncio.sleep(self._script.hook_s)
-        latest = next((one for one in self._rules.pods.latest() if one.name == pod), None)
+        latest = next((version for version in self._rules.pods.latest() if version.name == pod), None)
         if latest is None or latest.state != state:
             return
         try:

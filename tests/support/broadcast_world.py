@@ -88,7 +88,7 @@ class BroadcastWorld:
         view = BROADCAST_JOB_VIEWS.project(orjson.dumps(self.document))
         objects: dict[Views[Any], list[Any]] = {
             POD_VIEWS: [project_pod(orjson.dumps(pod)) for pod in self.pods.values()],
-            NODE_VIEWS: [project_node(orjson.dumps(one)) for one in self.nodes.values()],
+            NODE_VIEWS: [project_node(orjson.dumps(node)) for node in self.nodes.values()],
             BROADCAST_JOB_VIEWS: [view],
         }
         read = read_of(KIND, view, objects, settings=self.settings, now=self.now, seed=self.seed)
@@ -107,7 +107,7 @@ class BroadcastWorld:
 
     @property
     def condition(self) -> str:
-        return ",".join(one["type"] for one in self.status.get("conditions") or ())
+        return ",".join(condition["type"] for condition in self.status.get("conditions") or ())
 
     def pod_on(self, name: str) -> dict[str, Any]:
         """The newest pod of the node. Raises IndexError when it has none."""

@@ -212,10 +212,10 @@ def world(
     not what is known of them. `live`: an API server that has more than pods."""
     pods = list(pods)
     objects: dict[Any, list[Any]] = {
-        BUDGET_VIEWS: [view(one) for one in (document, *others)],
-        POD_VIEWS: [pod_view(one) for one in pods],
+        BUDGET_VIEWS: [view(entry) for entry in (document, *others)],
+        POD_VIEWS: [pod_view(pod) for pod in pods],
         **{
-            views: [target_view(one) for one in workloads if kind_of(one) == kind]
+            views: [target_view(workload) for workload in workloads if kind_of(workload) == kind]
             for kind, views in COUNTED_VIEWS.items()
         },
     }
@@ -223,9 +223,9 @@ def world(
     live = live or Stored(pods if stored is None else stored)
     given: dict[str, Any] = {"settings": settings, "now": NOW, "live": live, "memories": memories}
     read = read_of(KIND, view(document), objects, **given)
-    found = taken(snapshot(view(document), read))
-    assert found is not None
-    return found
+    world = taken(snapshot(view(document), read))
+    assert world is not None
+    return world
 
 
 class Stored:
@@ -239,7 +239,9 @@ class Stored:
         scales: Mapping[str, Document] | None = None,
         forbidden: Iterable[str] = (),
     ) -> None:
-        self.documents = {(one["kind"], one["metadata"]["name"]): one for one in documents}
+        self.documents = {
+            (document["kind"], document["metadata"]["name"]): document for document in documents
+        }
         self.scales = scales or {}
         self.forbidden = frozenset(forbidden)
         self.asked: list[str] = []
@@ -255,8 +257,8 @@ class Stored:
 
     async def get_path(self, path: str) -> bytes:
         """Which resources are served: all of which there is an object."""
-        for (kind, _), one in self.documents.items():
-            group, _, version = one.get("apiVersion", "").partition("/")
+        for (kind, _), document in self.documents.items():
+            group, _, version = document.get("apiVersion", "").partition("/")
             if path == f"/apis/{group}":
                 return orjson.dumps({"preferredVersion": {"version": version}})
             if path == f"/apis/{group}/{version}":
@@ -293,8 +295,8 @@ class BudgetServer:
     """Stores budgets and pods, and refuses status writes that come too late."""
 
     def __init__(self, *budgets: Document, pods: Iterable[Document] = ()) -> None:
-        self.budgets = {one["metadata"]["name"]: one for one in budgets}
-        self.pods = {one["metadata"]["name"]: one for one in pods}
+        self.budgets = {budget["metadata"]["name"]: budget for budget in budgets}
+        self.pods = {pod["metadata"]["name"]: pod for pod in pods}
         self.conflicts_to_come = 0
         self.writes_hang = self.writes_fail = False
         self.writes = 0
@@ -302,8 +304,8 @@ class BudgetServer:
 
     def status(self, name: str = "pub") -> Document:
         """As it is stored."""
-        found: Document = self.budgets[name].get("status") or {}
-        return found
+        status: Document = self.budgets[name].get("status") or {}
+        return status
 
     def replica(self, *, gates: Gates = BOTH_GATES, seed: int = 1, is_stale: bool = False) -> "Replica":
         """A webhook replica. `is_stale`: its cache stays as it is now."""
@@ -359,16 +361,16 @@ class Replica:
     # ── BudgetReader ─────────────────────────────────────────────────────────
 
     async def in_namespace(self, namespace: str) -> Sequence[BudgetView]:
-        return [view(one) for one in self._known().values()]
+        return [view(entry) for entry in self._known().values()]
 
     async def newest(self, key: Key) -> BudgetView | None:
         self.asked_for.append(key.name)
-        found = self._known().get(key.name)
-        return view(found) if found is not None else None
+        result = self._known().get(key.name)
+        return view(result) if result is not None else None
 
     async def fresh(self, key: Key) -> BudgetView | None:
-        found = self._server.budgets.get(key.name)
-        return view(found) if found is not None else None
+        result = self._server.budgets.get(key.name)
+        return view(result) if result is not None else None
 
     async def patch_status(self, view: BudgetView, patch: Document) -> BudgetView:
         return await self._server.patch(view, patch)

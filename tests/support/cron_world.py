@@ -82,7 +82,7 @@ class CronWorld:
 
     @property
     def active(self) -> list[str]:
-        return [one["name"] for one in self.status.get("active") or ()]
+        return [item["name"] for item in self.status.get("active") or ()]
 
     def plan(self) -> Plan:
         view = CRON_JOB_VIEWS.project(orjson.dumps(self.document))

@@ -51,5 +51,5 @@ class Mirror:
 def _views(
     documents: Iterable[Mapping[str, Any]], known: Mapping[bytes, V], project: Callable[[bytes], V]
 ) -> dict[bytes, V]:
-    texts = [orjson.dumps(one) for one in documents]
+    texts = [orjson.dumps(document) for document in documents]
     return {text: known[text] if text in known else project(text) for text in texts}

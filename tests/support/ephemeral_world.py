@@ -65,7 +65,7 @@ class EphemeralWorld:
     @property
     def conditions(self) -> dict[str, str]:
         """Their reasons, by type."""
-        return {one["type"]: one["reason"] for one in self.status.get("conditions", ())}
+        return {condition["type"]: condition["reason"] for condition in self.status.get("conditions", ())}
 
     def counts(self, *names: str) -> tuple[int, ...]:
         return tuple(self.status[name] for name in names)
@@ -76,8 +76,8 @@ class EphemeralWorld:
         return await snapshot(view, read_of(KIND, view, {POD_VIEWS: pods}, settings=None, now=self.now))
 
     def plan(self) -> Plan:
-        found: Snapshot = taken(self._snapshot())
-        return plan_ephemeraljob(found)
+        result: Snapshot = taken(self._snapshot())
+        return plan_ephemeraljob(result)
 
     def sync(self) -> Plan:
         """Plan, and do it."""
@@ -100,7 +100,7 @@ class EphemeralWorld:
     def report(self, pod: str, *, name: str = "debug", **state: Any) -> None:
         """The kubelet says how a container is: `running={}`, `terminated={"exitCode": 1}`."""
         status = self.pods[pod]["status"]
-        others = [one for one in status.get("ephemeralContainerStatuses", ()) if one["name"] != name]
+        others = [item for item in status.get("ephemeralContainerStatuses", ()) if item["name"] != name]
         status["ephemeralContainerStatuses"] = [*others, {"name": name, "state": state}]
 
     def end(self, pod: str, *, code: int = 0, name: str = "debug") -> None:

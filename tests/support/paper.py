@@ -98,13 +98,13 @@ class PaperPod:
 
     def set_image(self, container: str, image: str) -> None:
         """What an update in place does."""
-        for one in (*self.doc["spec"]["containers"], *self.doc["spec"].get("initContainers", ())):
-            if one["name"] == container:
-                one["image"] = image
+        for item in (*self.doc["spec"]["containers"], *self.doc["spec"].get("initContainers", ())):
+            if item["name"] == container:
+                item["image"] = image
 
     def set_condition(self, kind: str, status: str) -> None:
         """A condition that another client writes."""
-        others = [one for one in self.doc["status"]["conditions"] if one["type"] != kind]
+        others = [condition for condition in self.doc["status"]["conditions"] if condition["type"] != kind]
         self.doc["status"]["conditions"] = [*others, {"type": kind, "status": status}]
 
     def restart_kubelet(self) -> None:
@@ -140,19 +140,19 @@ class PaperPod:
     @property
     def status(self) -> Object:
         """`status` as stored."""
-        found: Object = self.doc["status"]
-        return found
+        status: Object = self.doc["status"]
+        return status
 
     def condition(self, kind: str) -> Object:
         """The condition of that type."""
-        found: Object = next(one for one in self.status["conditions"] if one["type"] == kind)
-        return found
+        condition: Object = next(item for item in self.status["conditions"] if item["type"] == kind)
+        return condition
 
     def container(self, name: str = "main") -> Object:
         """The status of a container, init or not."""
         statuses = [*self.status.get("containerStatuses", ()), *self.status.get("initContainerStatuses", ())]
-        found: Object = next(one for one in statuses if one["name"] == name)
-        return found
+        container: Object = next(status for status in statuses if status["name"] == name)
+        return container
 
     @property
     def is_ready(self) -> bool:

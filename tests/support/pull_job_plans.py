@@ -25,7 +25,7 @@ def held(name: str = "job", **fields: Any) -> PullJobView:
 
 
 def planned(
-    one: PullJobView,
+    pull_job: PullJobView,
     *nodes: NodeImageView,
     after_s: float = 0.0,
     others: Sequence[PullJobView] = (),
@@ -34,20 +34,20 @@ def planned(
 ) -> Plan:
     """The plan so long after NOW, when of these other jobs it is known that they are there, or gone."""
     known = {**dict.fromkeys(other.uid for other in gone), **{other.uid: other for other in others}}
-    return plan_imagepulljob(Snapshot(job=one, nodes=nodes, others=known, now=NOW + after_s, **more))
+    return plan_imagepulljob(Snapshot(job=pull_job, nodes=nodes, others=known, now=NOW + after_s, **more))
 
 
 def asked(plan: Plan) -> dict[str, Any]:
     """By node: what the entry for nginx becomes."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for stage in plan.stages:
         if stage.purpose is Purpose.ASK_NODES:
             for chain in stage.chains:
                 (step,) = chain.steps
                 assert isinstance(step.action, Patch)
                 assert step.action.resource_version == "9"
-                found[chain.subject] = step.action.body["spec"]["images"]["nginx"]
-    return found
+                result[chain.subject] = step.action.body["spec"]["images"]["nginx"]
+    return result
 
 
 def the_entry(plan: Plan) -> dict[str, Any]:

@@ -40,10 +40,10 @@ class Balancer:
             pipe.cancel()
         await asyncio.gather(*pipes, return_exceptions=True)
 
-    async def follow(self, found: Sequence[Webhooks]) -> None:
+    async def follow(self, webhookses: Sequence[Webhooks]) -> None:
         """Replicas are asked from when they listen; until cancelled."""
         while True:
-            self.targets = [one.server.port for one in found if one.server.is_listening]
+            self.targets = [webhooks.server.port for webhooks in webhookses if webhooks.server.is_listening]
             await asyncio.sleep(0.05)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,17 +84,17 @@ async def replicas(
     **options: Any,
 ) -> AsyncIterator[list[Webhooks]]:
     """So many managers' webhooks behind the balancer, which listens on `port`."""
-    found: list[Webhooks] = []
+    webhookses: list[Webhooks] = []
     async with AsyncExitStack() as stack:
         for number in range(count):
             settings = replica_settings(folder, number, port=port)
             running = running_webhooks(client, settings, port=0, wait=False, **options)
-            found.append(await stack.enter_async_context(running))
-        following = asyncio.create_task(balancer.follow(found))
+            webhookses.append(await stack.enter_async_context(running))
+        following = asyncio.create_task(balancer.follow(webhookses))
         try:
             if wait:
-                await wait_ready(found)
-            yield found
+                await wait_ready(webhookses)
+            yield webhookses
         finally:
             following.cancel()
             balancer.targets = []

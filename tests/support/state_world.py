@@ -70,8 +70,8 @@ class StateWorld:
     @property
     def records(self) -> Document:
         """What is stored, by name of the pod."""
-        found: Document = ((self.state or {}).get("status") or {}).get("podStates") or {}
-        return found
+        records: Document = ((self.state or {}).get("status") or {}).get("podStates") or {}
+        return records
 
     @property
     def view(self) -> StateView:
@@ -143,15 +143,15 @@ class StateWorld:
         owners = WORKLOAD_VIEWS[ADVANCED]
         objects: dict[Any, Any] = {
             STATE_VIEWS: [view] if view.uid else [],
-            POD_VIEWS: [project_pod(encode(one)) for one in pods],
-            NODE_VIEWS: [project_node(encode(one)) for one in nodes],
+            POD_VIEWS: [project_pod(encode(pod)) for pod in pods],
+            NODE_VIEWS: [project_node(encode(node)) for node in nodes],
             **{views: [] for views in WORKLOAD_VIEWS.values()},
         }
         if self.workload is not None:
             objects[owners] = [owners.projector()(encode(self.workload))]
         read = read_of(KIND, view, objects, settings=Settings(start_ordinal=True), now=NOW, live=self)
-        found = asyncio.run(snapshot(view, read))
-        return Plan() if found is None else plan_state(found)
+        result = asyncio.run(snapshot(view, read))
+        return Plan() if result is None else plan_state(result)
 
     def carry_out(self, plan: Plan, *, writes: int | None = None) -> Self:
         """The plan, or its first writes (the status is one), as if the manager was ended after them."""

@@ -39,9 +39,9 @@ to them, and kinds of the other gates only those who make them, so they can alwa
 
 def free_port() -> int:
     """A port that no process listens on at this moment."""
-    with socket.socket() as found:
-        found.bind((LOOPBACK, 0))
-        port: int = found.getsockname()[1]
+    with socket.socket() as result:
+        result.bind((LOOPBACK, 0))
+        port: int = result.getsockname()[1]
         return port
 
 
@@ -117,7 +117,7 @@ async def wait_ready(
 ) -> None:
     """Until no replica has a problem; fails at once when one ends."""
     async with asyncio.timeout(within_s):
-        while any(one.problems() for one in replicas):
+        while any(replica.problems() for replica in replicas):
             for task in running:
                 if task.done():
                     task.result()

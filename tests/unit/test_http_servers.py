@@ -121,15 +121,15 @@ def test_every_module_that_makes_a_server_is_in_the_table() -> None:
 @pytest.fixture
 def ports(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Where servers listen that are started meanwhile: all of them without TLS, for the largest reads."""
-    found: list[int] = []
+    ports: list[int] = []
     start = HttpServer.start
 
     async def start_plain(server: HttpServer, host: str, port: int, *, tls: object) -> int:
-        found.append(await start(server, host, port, tls=None))
-        return found[-1]
+        ports.append(await start(server, host, port, tls=None))
+        return ports[-1]
 
     monkeypatch.setattr(HttpServer, "start", start_plain)
-    return found
+    return ports
 
 
 @contextmanager

@@ -152,7 +152,7 @@ def by_conditions(kind: Kind) -> Iterator[tuple[str, Document]]:
             for seen in (1, 2):
                 document = bare(kind)
                 document["status"] = {"observedGeneration": seen, "conditions": listed}
-                yield f"{'+'.join(one['type'] for one in listed)} {reason} seen {seen}", document
+                yield f"{'+'.join(entry['type'] for entry in listed)} {reason} seen {seen}", document
 
 
 def by_counts(kind: Kind, shown: Shown, counts: Counts) -> Iterator[tuple[str, Document]]:

@@ -10,21 +10,21 @@ NODE = {"NODE_NAME": "n1"}
 
 
 def settings(*argv: str) -> Settings:
-    found = parse(argv, environ=NODE)
-    assert found is not None
-    return found
+    settings = parse(argv, environ=NODE)
+    assert settings is not None
+    return settings
 
 
 def test_the_defaults_are_the_daemon_s() -> None:
-    found = settings()
-    assert found.node == "n1"
-    assert (found.serving, found.diagnosis) == (Address("", 10221), Address("", 10222))
-    assert str(found.runtime_dir) == "/hostvarrun"
-    assert str(found.plugin_config) == "/kruise/CredentialProviderPlugin.yaml"
-    assert str(found.plugin_folder) == "/kruise/plugins"
-    assert found.most_pulls == 0
-    assert found.gates == Gates()
-    assert found.notes == ()
+    result = settings()
+    assert result.node == "n1"
+    assert (result.serving, result.diagnosis) == (Address("", 10221), Address("", 10222))
+    assert str(result.runtime_dir) == "/hostvarrun"
+    assert str(result.plugin_config) == "/kruise/CredentialProviderPlugin.yaml"
+    assert str(result.plugin_folder) == "/kruise/plugins"
+    assert result.most_pulls == 0
+    assert result.gates == Gates()
+    assert result.notes == ()
 
 
 def test_without_a_node_s_name_it_says_what_is_missing() -> None:
@@ -34,7 +34,7 @@ def test_without_a_node_s_name_it_says_what_is_missing() -> None:
 
 
 def test_flags_of_the_daemon_s_manifests_are_taken() -> None:
-    found = settings(
+    result = settings(
         "--addr=:10221",
         "--pprof-addr=localhost:10222",
         "--enable-pprof=true",
@@ -44,8 +44,8 @@ def test_flags_of_the_daemon_s_manifests_are_taken() -> None:
         "--socket-file=",
         "--rest-config-qps=50",
     )
-    assert found.log.verbosity == 4
-    assert found.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
+    assert result.log.verbosity == 4
+    assert result.notes == ("--rest-config-qps has no effect: requests adapt to what the API server answers",)
 
 
 @pytest.mark.parametrize(

@@ -127,13 +127,13 @@ def test_no_more_are_pulled_at_once_than_may_be() -> None:
     """images case 56"""
     agent, asked = Agent(GOOD, most=2), view(*({"tag": str(number)} for number in range(5)))
     agent.until(asked, 0.0)
-    phases = [one.phase for one in agent.pulls.values()]
+    phases = [pull.phase for pull in agent.pulls.values()]
     assert (phases.count("Pulling"), phases.count("Waiting")) == (2, 3)
     assert status_of(asked, agent.pulls)["waiting"] == 3
     now = 0.0
     while (now := agent.until(asked, now)) < math.inf:
-        assert sum(one.phase == "Pulling" for one in agent.pulls.values()) <= 2
-    assert {one.phase for one in agent.pulls.values()} == {"Succeeded"}
+        assert sum(pull.phase == "Pulling" for pull in agent.pulls.values()) <= 2
+    assert {pull.phase for pull in agent.pulls.values()} == {"Succeeded"}
 
 
 def test_what_ended_before_a_restart_is_not_pulled_again() -> None:
@@ -159,8 +159,8 @@ def test_a_private_image_is_pulled_with_the_right_credentials_only() -> None:
 @pytest.mark.parametrize("labels", ["", "app=x"])
 def test_rules_about_pods_say_nothing_of_images_that_are_pulled_ahead(labels: str) -> None:
     rule = Rule(image="nginx:*", node="n1", labels=labels, image_pull_error=True, pull_s=3.0, first_runs=2)
-    found = [pull_of([rule], "nginx:1", node="n1", attempt=number) for number in (1, 2, 3)]
-    assert found == ([(True, 3.0)] * 2 if not labels else [(False, None)] * 2) + [(False, None)]
+    result = [pull_of([rule], "nginx:1", node="n1", attempt=number) for number in (1, 2, 3)]
+    assert result == ([(True, 3.0)] * 2 if not labels else [(False, None)] * 2) + [(False, None)]
 
 
 def test_a_try_that_is_not_over_is_asked_about_again_and_ends_with_its_time() -> None:

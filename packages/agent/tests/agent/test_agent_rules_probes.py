@@ -28,13 +28,13 @@ def seen(outcome: str = SUCCEEDED, *, message: str = "", id: str = "c://1", runn
 
 
 def played(
-    probe: dict[str, Any], *found: Seen | None, begin: float = 10.0, every_s: float = 1.0
+    probe: dict[str, Any], *result: Seen | None, begin: float = 10.0, every_s: float = 1.0
 ) -> list[Check]:
     """The check after each of these, a second apart."""
     checks: list[Check] = []
-    for number, one in enumerate(found):
+    for number, value in enumerate(result):
         before = checks[-1] if checks else None
-        checks.append(advance_check(probe, before, one, begin + number * every_s))
+        checks.append(advance_check(probe, before, value, begin + number * every_s))
     return checks
 
 
@@ -90,7 +90,7 @@ def test_another_handler_says_nothing_yet() -> None:
 
 
 def test_another_container_says_nothing_yet_although_it_is_not_there() -> None:
-    here, there = (rules_of({"containerName": one, "probe": EXEC}) for one in ("main", "side"))
+    here, there = (rules_of({"containerName": literal, "probe": EXEC}) for literal in ("main", "side"))
     (before,) = played(here, seen())
     assert before.state == SUCCEEDED
     assert advance_check(here, before, None, 20.0).state == SUCCEEDED
@@ -123,7 +123,7 @@ SPEC = {
 
 
 def stored(*names: str, state: str = SUCCEEDED) -> dict[str, Any]:
-    found = [
+    result = [
         {
             "name": f"game#{name}",
             "state": state,
@@ -132,14 +132,16 @@ def stored(*names: str, state: str = SUCCEEDED) -> dict[str, Any]:
         }
         for name in names
     ]
-    return {"podProbeStatuses": [{"name": "web-0", "namespace": "shop", "uid": "u", "probeStates": found}]}
+    return {"podProbeStatuses": [{"name": "web-0", "namespace": "shop", "uid": "u", "probeStates": result}]}
 
 
 def test_a_state_that_stays_keeps_the_time_of_its_change_and_its_place() -> None:
     said = Check(state=SUCCEEDED, said_at=700.0)
     status = status_of(SPEC, stored("b", "gone"), {("u", "game#a"): said, ("u", "game#b"): said}, 700.0)
     (pod,) = status["podProbeStatuses"]
-    assert [(one["name"], one["lastProbeTime"], one["lastTransitionTime"]) for one in pod["probeStates"]] == [
+    assert [
+        (state["name"], state["lastProbeTime"], state["lastTransitionTime"]) for state in pod["probeStates"]
+    ] == [
         ("game#b", format_time(700), format_time(1)),
         ("game#a", format_time(700), format_time(700)),
     ]

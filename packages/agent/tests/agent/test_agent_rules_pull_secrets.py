@@ -12,7 +12,9 @@ from support.sources import SOURCES
 
 def wanted(*namespaces: str) -> Wanted:
     """A tag that jobs of these namespaces ask for."""
-    return Wanted(tag="1", owner_references=tuple({"namespace": one, "name": "job"} for one in namespaces))
+    return Wanted(
+        tag="1", owner_references=tuple({"namespace": namespace, "name": "job"} for namespace in namespaces)
+    )
 
 
 def secret(**annotations: str) -> dict[str, Any]:

@@ -270,7 +270,7 @@ def test_a_node_shows_each_image_with_its_phase() -> None:
     tags = [{"tag": "1", "phase": "Pulling", "progress": 30}]
     status = {"desired": 2, "pulling": 1, "imageStatuses": {"nginx": {"tags": tags}}}
     row = job("NodeImage", spec, status)
-    assert [(one.image, one.phase, one.progress) for one in row.images] == [
+    assert [(image.image, image.phase, image.progress) for image in row.images] == [
         ("nginx:1", "Pulling", 30),
         ("nginx:2", "Waiting", 0),
     ]
@@ -282,7 +282,7 @@ def test_a_node_shows_each_image_with_its_phase() -> None:
 
 def test_every_kind_that_is_watched_stands_in_a_list() -> None:
     lists = {*rollout_resources(), *job_resources(), *other_resources()}
-    assert lists >= {one.resource for one in kinds() if one.versions}
+    assert lists >= {kind.resource for kind in kinds() if kind.versions}
 
 
 @pytest.mark.parametrize("resource", other_resources(), ids=str)

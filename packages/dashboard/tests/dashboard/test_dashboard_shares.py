@@ -96,7 +96,7 @@ async def test_all_sessions_share_one_tls_context() -> None:
     door = TokenDoor(Client(reviews), connection, clock=Clock(), transport_for=transport_for)
     for number in range(3):
         await door.enter(f"token-{number}", 0.0)
-    assert len({id(one.ssl_context) for one in made}) == 1
+    assert len({id(connection.ssl_context) for connection in made}) == 1
     assert made[0].ssl_context is not connection.ssl_context
 
 
@@ -135,16 +135,16 @@ async def test_a_user_has_so_many_pages_open_and_a_closed_one_makes_room() -> No
     server = Server(pages, sessions, Assets(), About(version="1", cluster="c", mode="cluster"))
     greedy, honest = await sessions.log_in("greedy"), await sessions.log_in("honest")
     answers = [await server.answer(request(greedy)) for _ in range(520)]
-    streams: list[Streamed] = [one for one in answers if not isinstance(one, Response)]
+    streams: list[Streamed] = [answer for answer in answers if not isinstance(answer, Response)]
     assert len(streams) == STREAMS_OF_USER == pages.open_now
-    assert {one.status for one in answers if isinstance(one, Response)} == {429}
+    assert {answer.status for answer in answers if isinstance(answer, Response)} == {429}
     assert not isinstance(await server.answer(request(honest)), Response)
     # when one is closed, be it twice
     await streams[0].aclose()
     await streams[0].aclose()
     # then there is room for one
     again = [await server.answer(request(greedy)) for _ in range(2)]
-    assert [isinstance(one, Response) for one in again] == [False, True]
+    assert [isinstance(item, Response) for item in again] == [False, True]
 
 
 def test_no_address_has_more_than_a_share_of_the_connections() -> None:

@@ -7,8 +7,8 @@ WEB = selector_from({"matchLabels": {"app": "web"}})
 HAS_WEB = 'has(object.metadata.labels) && "app" in object.metadata.labels && object.metadata.labels["app"] in ["web"]'
 
 
-def meant(*found: Meant) -> str:
-    return meant_by({"K": found}, "K")
+def meant(*meants: Meant) -> str:
+    return meant_by({"K": meants}, "K")
 
 
 def test_no_interests_select_nothing_and_unknown_ones_everything() -> None:
@@ -26,9 +26,9 @@ def test_an_expression_is_readable() -> None:
 
 
 def test_namespaces_of_the_same_selector_are_one_list() -> None:
-    one, other = Meant(selector=EVERYTHING, namespaces=("a",)), Meant(selector=EVERYTHING, namespaces=("b",))
-    assert meant(one, other) == 'request.namespace in ["a", "b"]'
-    assert meant(one, other, Meant(selector=EVERYTHING)) == ALWAYS
+    item, other = Meant(selector=EVERYTHING, namespaces=("a",)), Meant(selector=EVERYTHING, namespaces=("b",))
+    assert meant(item, other) == 'request.namespace in ["a", "b"]'
+    assert meant(item, other, Meant(selector=EVERYTHING)) == ALWAYS
 
 
 def test_what_is_too_much_to_say_is_everything() -> None:

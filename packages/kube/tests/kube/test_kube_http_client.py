@@ -62,8 +62,8 @@ async def make(server: tuple[Server, int]) -> AsyncIterator[Callable[..., HttpCl
         return made[-1]
 
     yield to_server
-    for one in made:
-        await one.close()
+    for http_client in made:
+        await http_client.close()
 
 
 async def get(client: HttpClient, path: str, *, timeout_s: float = 5.0) -> Response:
@@ -219,7 +219,7 @@ async def test_many_at_once_share_the_places_in_their_order(
 ) -> None:
     client = make(limit=2)
     answers = await asyncio.gather(*(get(client, f"/{number}") for number in range(40)))
-    assert [one.body for one in answers] == [b"/%d" % number for number in range(40)]
+    assert [answer.body for answer in answers] == [b"/%d" % number for number in range(40)]
     assert server[0].connections == 2
 
 

@@ -491,6 +491,6 @@ async def test_a_server_that_stops_soon_ends_each_connection_with_an_answer_that
     other = Talk(*await asyncio.open_connection("127.0.0.1", port))
     other.send("GET /c HTTP/1.1\nHost: x\n\n")
     assert (await other.answer())[1]["connection"] == "close"
-    for one in (talk, other):
-        one.writer.transport.abort()
+    for item in (talk, other):
+        item.writer.transport.abort()
     await server.stop()

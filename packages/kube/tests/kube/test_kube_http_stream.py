@@ -228,9 +228,9 @@ async def test_closing_while_a_stream_is_opened_refuses_it_without_a_word_elsewh
     for _ in range(3):  # some have a connection, and none an answer
         await asyncio.sleep(0)
     await streams.close()
-    found = await asyncio.wait_for(asyncio.gather(*opening, return_exceptions=True), 5)
-    assert {type(one) for one in found} <= {UnreachableError, ConnectionLostError}
-    del opening, found
+    result = await asyncio.wait_for(asyncio.gather(*opening, return_exceptions=True), 5)
+    assert {type(item) for item in result} <= {UnreachableError, ConnectionLostError}
+    del opening, result
     await asyncio.sleep(0.05)
     gc.collect(1)
     assert reported == []

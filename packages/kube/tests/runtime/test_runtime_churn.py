@@ -159,7 +159,7 @@ def test_labels_that_follow_a_probe_change_as_often_as_the_probe() -> None:
 def test_an_object_that_has_much_else_to_write_may_repeat_some_of_it() -> None:
     web = Object()
     for number in range(100):
-        others = [patched(f"pod-{number}-{one}", "a") for one in range(3)]
+        others = [patched(f"pod-{number}-{item}", "a") for item in range(3)]
         assert web.turn(patched("owner", "same"), *others) is None
 
 

@@ -99,10 +99,10 @@ class Store:
 
     async def delete(self, resource: Resource, key: Key, *, uid: str, **_options: Any) -> bytes:
         def effect() -> dict[str, Any]:
-            found = self.objects.get(key)
-            if found is None:
+            result = self.objects.get(key)
+            if result is None:
                 raise NotFoundError(Status(code=404))
-            if found["metadata"].get("uid", uid) != uid:
+            if result["metadata"].get("uid", uid) != uid:
                 raise ConflictError(Status(code=409))
             return self.objects.pop(key)
 
@@ -239,7 +239,7 @@ async def test_chains_of_an_independent_stage_do_not_stop_each_other_and_nothing
     )
     outcome = await executor(store).execute(plan)
     assert store.log == ["create a", "create b", "create c", "create d"]
-    assert [one.subject for one in outcome.failures] == ["a", "c"]
+    assert [failure.subject for failure in outcome.failures] == ["a", "c"]
     assert outcome.failure is outcome.failures[0]
     assert outcome.written == 2
 

@@ -556,7 +556,7 @@ async def test_a_creation_elsewhere_that_is_refused_so_is_tried_again(world: Wor
 
 def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None:
     def stage(purpose: Purpose, *actions: Any, **fields: Any) -> Stage:
-        chains = tuple(Chain(subject=purpose, steps=(Step(action=one, because=""),)) for one in actions)
+        chains = tuple(Chain(subject=purpose, steps=(Step(action=action, because=""),)) for action in actions)
         return Stage(purpose=purpose, chains=chains, **fields)
 
     make = Create(resource=PODS, key=Key("ns", "a"), body={})
@@ -571,14 +571,14 @@ def test_without_its_creations_a_plan_ends_where_the_first_of_them_was() -> None
         requeue_after_s=0.0,
     )
     # when
-    found = without_creations(plan)
+    result = without_creations(plan)
     # then
-    assert [(one.purpose, len(one.chains)) for one in found.stages] == [
+    assert [(stage.purpose, len(stage.chains)) for stage in result.stages] == [
         (Purpose.DELETE_PODS, 1),
         (Purpose.REPAIR_PODS, 1),
         (Purpose.DELETE_SURPLUS_PODS, 1),
     ]
-    assert found.requeue_after_s is None
+    assert result.requeue_after_s is None
     # and one that creates nothing stays as it is
     assert (
         without_creations(
@@ -610,7 +610,7 @@ async def test_a_kind_that_learns_from_failures_is_planned_again_at_once_and_not
     world.refuse = lambda name: ForbiddenError(Status(code=403, reason="Forbidden")) if name == "a" else None
 
     def learn(read: Any, snapshot: Any, failures: Any) -> None:
-        learned.extend(one.subject for one in failures)
+        learned.extend(failure.subject for failure in failures)
 
     # when
     again_s = await turn(world, learn=learn)(KEY)

@@ -79,8 +79,8 @@ class World:
 
     async def asked_about(self) -> str:
         """The pods that API servers ask about; empty: every one."""
-        found = current_conditions(await self.live())["/mutate-pod"]
-        return found[0].expression if found else ""
+        match_conditions = current_conditions(await self.live())["/mutate-pod"]
+        return match_conditions[0].expression if match_conditions else ""
 
 
 class Replica:
@@ -222,8 +222,8 @@ async def test_a_budget_is_allowed_when_api_servers_had_time_to_load_the_conditi
 
         async def judged() -> str:
             live = decode(await it.client.get(VALIDATING, "", VALIDATING_NAME))
-            found = current_conditions(live)["/validate-pod"]
-            return found[0].expression if found else ""
+            match_conditions = current_conditions(live)["/validate-pod"]
+            return match_conditions[0].expression if match_conditions else ""
 
         assert 'request.operation == "CREATE"' not in await judged()
         of_new_pods, started = await it.asked_about(), now()
@@ -389,7 +389,7 @@ async def test_no_pod_slips_past_a_sidecarset_however_reviews_and_passes_fall(se
             past.append((now(), it.interests()))
 
         narrow = 0
-        tasks = [asyncio.create_task(passes(one)) for one in both]
+        tasks = [asyncio.create_task(passes(replica)) for replica in both]
         lives = [asyncio.create_task(life(f"s{n}")) for n in range(3)]
         while now() < 2400:
             expression = await it.asked_about()

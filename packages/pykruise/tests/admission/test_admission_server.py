@@ -148,8 +148,8 @@ async def test_a_body_that_is_no_review_is_an_answer_that_refuses(tmp_path: Path
     async with running(tmp_path) as server, client(server) as session:
         async with session.post("/review", data=b"not json") as answer:
             assert answer.status == 200
-            found = read(await answer.read())
-        assert (found.allowed, found.code) == (False, 400)
+            reply = read(await answer.read())
+        assert (reply.allowed, reply.code) == (False, 400)
         assert await reviews(session)
 
 
@@ -179,8 +179,8 @@ async def test_a_compressed_body_is_taken_as_it_is(tmp_path: Path) -> None:
     async with running(tmp_path) as server, client(server) as session:
         headers = {"Content-Encoding": "gzip"}
         async with session.post("/review", data=packed, headers=headers) as answer:
-            found = read(await answer.read())
-        assert (found.allowed, found.code) == (False, 400)
+            reply = read(await answer.read())
+        assert (reply.allowed, reply.code) == (False, 400)
         assert await reviews(session)
 
 
@@ -239,8 +239,8 @@ async def test_an_asker_that_names_its_time_is_answered_within_it(tmp_path: Path
     gate = Gate()
     async with running(tmp_path, gate) as server, client(server) as session:
         async with session.post("/review?timeout=0.2s", data=BODY) as answer:
-            found = read(await answer.read())
-        assert (found.allowed, found.code) == (False, 504)
+            reply = read(await answer.read())
+        assert (reply.allowed, reply.code) == (False, 504)
         for odd in ("", "abc", "-3s", "nan", "0s", "1m0s"):
             gate.open.set()
             async with session.post(f"/review?timeout={odd}", data=BODY) as answer:

@@ -74,8 +74,8 @@ def test_all_commands_can_be_loaded() -> None:
     for path, command in all_commands():
         if command.run:
             module, _, function = command.run.partition(":")
-            found = import_module(f"pykruise.cli.kubectl.{module}")
-            assert callable(getattr(found, function)), path
+            module_type = import_module(f"pykruise.cli.kubectl.{module}")
+            assert callable(getattr(module_type, function)), path
 
 
 # ── flags and arguments ──────────────────────────────────────────────────────
@@ -188,9 +188,9 @@ def test_what_is_not_observed_is_never_done(kind: str) -> None:
     """cli case 5"""
     document = workload(kind)
     document["status"] = {"observedGeneration": 1, "updatedReplicas": 5, "readyReplicas": 5}
-    found = status_of(document)
-    assert not found.is_done
-    assert "spec update to be observed" in found.line
+    status = status_of(document)
+    assert not status.is_done
+    assert "spec update to be observed" in status.line
 
 
 @pytest.mark.parametrize("kind", ["CloneSet", "StatefulSet", "DaemonSet"])
@@ -198,9 +198,9 @@ def test_what_a_strategy_leaves_to_people_is_done_and_says_so(kind: str) -> None
     document = workload(kind, replicas=3, updateStrategy={"type": "OnDelete"})
     counts = {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "updatedReplicas": 1}
     nodes = {"desiredNumberScheduled": 3, "numberAvailable": 3, "updatedNumberScheduled": 1}
-    found = status_of(with_status(document, **(nodes if kind == "DaemonSet" else counts)))
-    assert found.is_done
-    assert found.line.endswith('"web" leaves updates to a person: 1 out of 3 new pods have been updated')
+    status = status_of(with_status(document, **(nodes if kind == "DaemonSet" else counts)))
+    assert status.is_done
+    assert status.line.endswith('"web" leaves updates to a person: 1 out of 3 new pods have been updated')
 
 
 def test_time_alone_does_not_help_what_is_stalled() -> None:
@@ -268,10 +268,10 @@ def test_pause_and_resume_set_the_field_of_the_kind_and_version(
     document = workload(kind, f"apps.kruise.io/{version}")
 
     def value() -> Any:
-        found = document["spec"]
+        value = document["spec"]
         for name in path:
-            found = found[name]
-        return found
+            value = value[name]
+        return value
 
     set_paused(document, label="it", is_paused=True)
     assert value() is True
@@ -432,9 +432,9 @@ def test_images_are_set_by_container_and_by_wildcard() -> None:
     document = workload("CloneSet")
     specs = pod_specs_of(document)
     assert set_images(specs, {"main": "nginx:2", "nope": "x"}) == ['unable to find container named "nope"']
-    assert [one["image"] for one in specs[0]["containers"]] == ["nginx:2", "side:1"]
+    assert [container["image"] for container in specs[0]["containers"]] == ["nginx:2", "side:1"]
     set_images(specs, {"*": "all:1"})
-    assert {one["image"] for one in specs[0]["containers"]} == {"all:1"}
+    assert {container["image"] for container in specs[0]["containers"]} == {"all:1"}
 
 
 def test_the_templates_of_every_kind_are_found() -> None:
@@ -443,7 +443,9 @@ def test_the_templates_of_every_kind_are_found() -> None:
     cron = workload("AdvancedCronJob", template={"broadcastJobTemplate": {"spec": {"template": inner}}})
     sidecars = workload("SidecarSet", containers=[{"name": "log", "image": "a"}])
     for document, names in ((united, {"main", "side"}), (cron, {"main", "side"}), (sidecars, {"log"})):
-        assert {one["name"] for spec in pod_specs_of(document) for one in spec["containers"]} == names
+        assert {
+            container["name"] for spec in pod_specs_of(document) for container in spec["containers"]
+        } == names
 
 
 def test_variables_change_where_they_stand_and_new_ones_come_behind() -> None:
@@ -463,7 +465,7 @@ def test_keys_of_a_secret_become_variables_in_order() -> None:
         {"name": "P_K_1", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-1"}}},
         {"name": "P_K_2", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k-2"}}},
     ]
-    assert [one["name"] for one in referring(secret, ["k-1"], "")] == ["K_1"]
+    assert [entry["name"] for entry in referring(secret, ["k-1"], "")] == ["K_1"]
 
 
 def test_amounts_are_merged_key_by_key_and_zero_stays() -> None:
@@ -682,4 +684,4 @@ def test_images_are_split_as_node_images_keep_them(image: str, parts: tuple[str,
 
 
 def test_every_command_stands_under_a_heading() -> None:
-    assert all(one.group or one.is_hidden for one in ROOT.children)
+    assert all(child.group or child.is_hidden for child in ROOT.children)

@@ -19,8 +19,12 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 def parts(path: Path) -> tuple[list[Object], list[Object]]:
     """The workloads of an example, and what stands beside them."""
     documents = yaml_documents(path.read_text("utf-8"))
-    workloads = [one for one in documents if any(is_of(kind, one) for kind in workload_kinds())]
-    return workloads, [one for one in documents if one["kind"] in ("SidecarSet", "WorkloadSpread")]
+    workloads = [
+        document for document in documents if any(is_of(kind, document) for kind in workload_kinds())
+    ]
+    return workloads, [
+        document for document in documents if document["kind"] in ("SidecarSet", "WorkloadSpread")
+    ]
 
 
 WITH_WORKLOAD = [path for path in sorted(EXAMPLES.glob("*.yaml")) if len(parts(path)[0]) == 1]

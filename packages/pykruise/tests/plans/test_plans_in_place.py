@@ -48,10 +48,10 @@ class Plans:
     def look(self, *pods: PodView, now: Instant = 10.0, settings: Settings | None = None) -> list[Progress]:
         """One plan, which asks about these pods."""
         recall = Recall(self.seen)
-        found = [recall.go_on(pod, now=now, settings=settings or Settings()) for pod in pods]
+        progresses = [recall.go_on(pod, now=now, settings=settings or Settings()) for pod in pods]
         recall.forget_others()
         self.seen = recall.seen
-        return found
+        return progresses
 
 
 def pod(name: str, *, version: int = 5) -> PodView:
@@ -100,9 +100,9 @@ def test_an_update_of_a_pod_that_does_not_serve_begins_only_as_it_was_seen(
     is_serving: bool, insists_on: str
 ) -> None:
     """It may have become ready meanwhile, and then it costs a place in the budget."""
-    one = msgspec.structs.replace(POD, is_serving=is_serving)
+    pod = msgspec.structs.replace(POD, is_serving=is_serving)
     writes = [PodPatch(body={}, because="leaves service"), PodPatch(body={}, because="is updated")]
-    steps = in_place.begin_steps(one, writes, revision="web-2")
+    steps = in_place.begin_steps(pod, writes, revision="web-2")
     assert [getattr(step.action, "resource_version", None) for step in steps] == [insists_on, ""]
 
 
@@ -139,12 +139,12 @@ def test_two_revisions_are_compared_once_for_each_way_to_ask(monkeypatch: pytest
         )
 
     # when
-    found = [ask(old), ask(old), ask(old, grace_seconds=5), ask(None), ask(revision_view("web-1")), ask(old)]
+    result = [ask(old), ask(old), ask(old, grace_seconds=5), ask(None), ask(revision_view("web-1")), ask(old)]
     # then another value of the same revision is compared anew, and so is what is asked otherwise
     assert len(compared) == 4
-    assert found[0] is found[1] is found[5]
-    assert isinstance(found[2], UpdateSpec)
-    assert found[2].grace_seconds == 5
+    assert result[0] is result[1] is result[5]
+    assert isinstance(result[2], UpdateSpec)
+    assert result[2].grace_seconds == 5
 
 
 def revision_view(name: str) -> RevisionView:
@@ -197,7 +197,7 @@ class Compared(ByRevision):
 def test_pods_of_one_revision_are_compared_once() -> None:
     compared = Compared()
     pods = [msgspec.structs.replace(POD, revision=RevisionHash(revision)) for revision in "1121"]
-    assert [compared.of(one) for one in pods] == [
+    assert [compared.of(pod) for pod in pods] == [
         NotInPlace("number 1"),
         NotInPlace("number 1"),
         NotInPlace("number 2"),
@@ -227,8 +227,8 @@ def test_only_the_first_write_insists_on_the_pod_as_it_was_seen(
     ]
     done, failed = Note(reason="Done", message=""), Note(reason="Failed", message="", warning=True)
     steps = in_place.update_steps(POD, writes, done=done, failed=failed, unchanged=unchanged)
-    found = [step.action for step in steps if isinstance(step.action, Patch)]
-    assert [(patch.subresource, patch.resource_version) for patch in found] == [
+    patches = [step.action for step in steps if isinstance(step.action, Patch)]
+    assert [(patch.subresource, patch.resource_version) for patch in patches] == [
         ("resize", insists_on),
         ("", ""),
         ("", ""),
@@ -259,10 +259,10 @@ def updating(**state: Any) -> PodView:
 
 def test_an_update_under_way_says_since_when() -> None:
     def waits(**state: Any) -> str:
-        found = in_place.go_on(updating(**state), now=10.0, settings=Settings()).waits
-        assert found is not None
-        assert found.code == Code.UPDATING_IN_PLACE
-        return found.message
+        reason = in_place.go_on(updating(**state), now=10.0, settings=Settings()).waits
+        assert reason is not None
+        assert reason.code == Code.UPDATING_IN_PLACE
+        return reason.message
 
     since = "2026-01-31T12:00:00Z"
     without = waits()
@@ -273,21 +273,21 @@ def test_an_update_that_is_done_or_cannot_go_on_is_no_wait() -> None:
     done = in_place.go_on(POD, now=10.0, settings=Settings())
     assert (done.is_complete, done.is_broken, done.waits) == (True, False, None)
     annotations = {keys.IN_PLACE_STATE_ANNOTATION: "{"}
-    one = msgspec.structs.replace(POD, annotations=annotations, may_be_updating=True)
-    broken = in_place.go_on(one, now=10.0, settings=Settings())
+    pod = msgspec.structs.replace(POD, annotations=annotations, may_be_updating=True)
+    broken = in_place.go_on(pod, now=10.0, settings=Settings())
     assert (broken.is_complete, broken.is_broken, broken.steps) == (False, True, ())
     assert broken.waits is not None
     assert broken.waits.code == Code.BROKEN_UPDATE
 
 
 def test_that_an_update_cannot_go_on_with_its_next_containers_is_a_warning() -> None:
-    one = msgspec.structs.replace(
+    pod = msgspec.structs.replace(
         updating(lastContainerStatuses={}, nextContainerImages={"main": "nginx:3"}),
         container_statuses=(),
     )
-    found = in_place.go_on(one, now=10.0, settings=Settings())
-    assert found.steps
-    assert all(step.failed is not None and step.failed.warning for step in found.steps)
+    progress = in_place.go_on(pod, now=10.0, settings=Settings())
+    assert progress.steps
+    assert all(step.failed is not None and step.failed.warning for step in progress.steps)
 
 
 @pytest.mark.parametrize(

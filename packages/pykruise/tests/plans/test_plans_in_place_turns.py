@@ -36,7 +36,7 @@ def pod(state: str = "Normal", *, hooked: bool = False, serving: bool = True, **
     )
 
 
-def turn(one: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
+def turn(pod: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
     """The writes, and the code of what the pod waits for."""
     target = Target(
         revision="web-2",
@@ -45,7 +45,7 @@ def turn(one: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
         now=NOW,
         settings=Settings(),
     )
-    steps, waits = update_turn(one, SPEC, target)
+    steps, waits = update_turn(pod, SPEC, target)
     patches = [step.action for step in steps if isinstance(step.action, Patch)]
     assert len(patches) == len(steps)
     return patches, waits.code if waits is not None else ""
@@ -72,8 +72,8 @@ def turn(one: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
         "never under management",
     ],
 )
-def test_an_update_that_nothing_holds_begins(one: PodView, hook: LifecycleHook | None) -> None:
-    (*_, patch), waits = turn(one, hook)
+def test_an_update_that_nothing_holds_begins(item: PodView, hook: LifecycleHook | None) -> None:
+    (*_, patch), waits = turn(item, hook)
     assert waits == ""
     assert patch.body["spec"]["containers"] == [{"name": "main", "image": "nginx:2"}]
     assert patch.body["metadata"]["labels"] == {
@@ -90,12 +90,12 @@ def test_an_update_that_nothing_holds_begins(one: PodView, hook: LifecycleHook |
     ],
     ids=["its hook holds it", "its last update is about to end"],
 )
-def test_a_pod_may_have_to_wait(one: PodView, hook: LifecycleHook | None, code: Code) -> None:
-    assert turn(one, hook) == ([], code)
+def test_a_pod_may_have_to_wait(item: PodView, hook: LifecycleHook | None, code: Code) -> None:
+    assert turn(item, hook) == ([], code)
 
 
-def prepared(one: PodView, hook: LifecycleHook) -> Patch:
-    (patch,), waits = turn(one, hook)
+def prepared(pod: PodView, hook: LifecycleHook) -> Patch:
+    (patch,), waits = turn(pod, hook)
     assert waits == ""
     assert patch.body["metadata"]["labels"][keys.STATE_LABEL] == "PreparingUpdate"
     assert "spec" not in patch.body

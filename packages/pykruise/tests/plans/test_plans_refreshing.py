@@ -60,10 +60,10 @@ def refreshed(
 ) -> Phase:
     """`due`: names of the pods to which something is due; `asked`: gets the names of those that are asked about."""
 
-    def steps_of(one: PodView, _: Progress) -> tuple[Step, ...]:
+    def steps_of(pod: PodView, _: Progress) -> tuple[Step, ...]:
         if asked is not None:
-            asked.append(one.name)
-        return service_step(one, Progress(), conditions=[TRUE], because="due") if one.name in due else ()
+            asked.append(pod.name)
+        return service_step(pod, Progress(), conditions=[TRUE], because="due") if pod.name in due else ()
 
     return refresh_phase(
         pods, steps_of=steps_of, why_waiting=lambda _: WAITS, now=NOW, settings=Settings(), recall=recall
@@ -88,14 +88,14 @@ def test_a_pod_that_waits_for_nothing_has_no_reason() -> None:
 def test_a_new_pod_may_change_while_it_gets_its_conditions() -> None:
     """Unlike one whose update ends: another one may have begun."""
 
-    def steps_of(one: PodView, progress: Progress) -> tuple[Step, ...]:
-        return service_step(one, progress, conditions=due_conditions(one, progress, now=NOW), because="new")
+    def steps_of(pod: PodView, progress: Progress) -> tuple[Step, ...]:
+        return service_step(pod, progress, conditions=due_conditions(pod, progress, now=NOW), because="new")
 
     new = pod("a", open_gates=BOTH, readiness_gates=BOTH, node_name="n1")
     phase = refresh_phase([new], steps_of=steps_of, now=NOW, settings=Settings())
     (step,) = phase.stages[0].chains[0].steps
     assert isinstance(step.action, Patch)
-    assert [one["type"] for one in step.action.body["status"]["conditions"]] == list(BOTH)
+    assert [condition["type"] for condition in step.action.body["status"]["conditions"]] == list(BOTH)
     assert step.action.resource_version == ""
 
 
@@ -157,9 +157,9 @@ def looked_at(
 # ── what is due ──────────────────────────────────────────────────────────────
 
 
-def due(one: PodView, progress: Progress, *released: Document) -> list[tuple[str, str]]:
-    found = due_conditions(one, progress, released=released, now=NOW)
-    return [(condition["type"], condition["status"]) for condition in found]
+def due(pod: PodView, progress: Progress, *released: Document) -> list[tuple[str, str]]:
+    result = due_conditions(pod, progress, released=released, now=NOW)
+    return [(condition["type"], condition["status"]) for condition in result]
 
 
 def test_conditions_come_once_a_pod_has_a_node() -> None:
@@ -170,8 +170,8 @@ def test_conditions_come_once_a_pod_has_a_node() -> None:
 def test_each_condition_comes_once() -> None:
     complete = Progress(is_complete=True, conditions=(TRUE,))
     held: Document = {"type": keys.KRUISE_POD_READY, "status": "False"}
-    one = pod(open_gates=BOTH, node_name="n1")
-    assert due(one, complete, held) == [(keys.IN_PLACE_READY, "True"), (keys.KRUISE_POD_READY, "False")]
+    item = pod(open_gates=BOTH, node_name="n1")
+    assert due(item, complete, held) == [(keys.IN_PLACE_READY, "True"), (keys.KRUISE_POD_READY, "False")]
     assert due(pod(), complete) == [(keys.IN_PLACE_READY, "True")]
 
 
@@ -193,9 +193,9 @@ def test_the_end_of_an_update_releases_what_its_hook_held(
     held = ConditionView(
         keys.KRUISE_POD_READY, "False", message='[{"userAgent":"Lifecycle","key":"preUpdateHook"}]'
     )
-    one = pod(state=before, readiness_gates=(keys.KRUISE_POD_READY,), conditions=(held,))
-    found = released_after_update(one, after, now=NOW)
-    assert [condition["status"] for condition in found] == (["True"] if is_released else [])
+    item = pod(state=before, readiness_gates=(keys.KRUISE_POD_READY,), conditions=(held,))
+    result = released_after_update(item, after, now=NOW)
+    assert [condition["status"] for condition in result] == (["True"] if is_released else [])
 
 
 def test_a_trace_says_why_conditions_and_states_are_written() -> None:
@@ -235,7 +235,7 @@ HELD = pod(conditions=(ConditionView(keys.IN_PLACE_READY, "False"),))
     ],
 )
 def test_all_that_is_due_is_one_write(
-    one: PodView,
+    item: PodView,
     conditions: list[Document],
     metadata: Document | None,
     is_complete: bool,
@@ -244,7 +244,7 @@ def test_all_that_is_due_is_one_write(
 ) -> None:
     """Of the very pod that was looked at where another update may have begun since."""
     progress = Progress(is_complete=is_complete)
-    (step,) = service_step(one, progress, conditions=conditions, metadata=metadata, because="due")
+    (step,) = service_step(item, progress, conditions=conditions, metadata=metadata, because="due")
     assert isinstance(step.action, Patch)
     expected: Document = {"metadata": metadata} if metadata else {}
     if conditions:

@@ -59,14 +59,14 @@ def test_the_world_is_looked_at_again_when_time_alone_changes_something(
 
 
 def test_while_the_selector_guard_holds_nothing_is_waited_for() -> None:
-    assert [one.type for one in with_mismatch(None, "why", now=NOW)] == ["SelectorMismatch"]
+    assert [condition.type for condition in with_mismatch(None, "why", now=NOW)] == ["SelectorMismatch"]
     # given others, and the guard's own of before
     stored = [
         PlainCondition(type=kind, status="True", last_transition_time="2026-01-01T00:00:00Z")
         for kind in ("Waiting", "FailedUpdatePod", "SelectorMismatch")
     ]
-    found = with_mismatch(stored, "why", now=NOW)
+    conditions = with_mismatch(stored, "why", now=NOW)
     # then
-    assert [one.type for one in found] == ["FailedUpdatePod", "SelectorMismatch"]
-    assert found[1].message == "why"
-    assert msgspec.to_builtins(found[1])["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+    assert [condition.type for condition in conditions] == ["FailedUpdatePod", "SelectorMismatch"]
+    assert conditions[1].message == "why"
+    assert msgspec.to_builtins(conditions[1])["lastTransitionTime"] == "2026-01-01T00:00:00Z"

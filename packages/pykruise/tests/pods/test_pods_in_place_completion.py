@@ -103,8 +103,8 @@ def test_image_names_are_compared_in_their_full_form(spec: str, shown: str) -> N
         ("localhost/app:1", "docker.io/localhost/app:1"),
     ],
 )
-def test_other_names_are_other_images(one: str, other: str) -> None:
-    assert not mean_the_same(one, other)
+def test_other_names_are_other_images(text: str, other: str) -> None:
+    assert not mean_the_same(text, other)
 
 
 def test_a_port_is_no_tag_and_a_digest_has_no_default_tag() -> None:
@@ -154,13 +154,13 @@ def test_the_same_image_spelled_another_way_waits_for_the_restart_that_it_causes
 
 
 def test_an_image_that_cannot_be_pulled_is_not_complete_and_has_a_reason() -> None:
-    found = judge("app:bad", shows="app:v1", waiting="ImagePullBackOff", recorded_container="cid-1")
-    assert found.because == "container c1 does not run app:bad yet (ImagePullBackOff)"
+    verdict = judge("app:bad", shows="app:v1", waiting="ImagePullBackOff", recorded_container="cid-1")
+    assert verdict.because == "container c1 does not run app:bad yet (ImagePullBackOff)"
 
 
 def test_a_container_that_never_ran_is_not_complete_by_having_no_image_id() -> None:
-    found = judge("app:v2", shows="app:v2", image_id="", container_id="", recorded="id-1", ready=False)
-    assert not found.is_complete
+    verdict = judge("app:v2", shows="app:v2", image_id="", container_id="", recorded="id-1", ready=False)
+    assert not verdict.is_complete
     assert judge("app:v2", shows="app:v2", image_id="", container_id="", ready=True).is_complete
 
 
@@ -174,13 +174,13 @@ def test_a_container_that_says_in_part_what_it_runs_is_judged_by_that(
 
 
 def test_a_container_that_does_not_say_which_image_it_runs_does_not_run_another() -> None:
-    found = judge("app:v2", shows="app:v2", image_id="", recorded_container="cid-1")
-    assert not found.is_complete
-    assert found.because == "container c1 does not run app:v2 yet"
+    verdict = judge("app:v2", shows="app:v2", image_id="", recorded_container="cid-1")
+    assert not verdict.is_complete
+    assert verdict.because == "container c1 does not run app:v2 yet"
 
 
 def test_another_image_in_another_container_is_complete_before_it_is_ready() -> None:
-    found = judge(
+    verdict = judge(
         "app:v2",
         shows="app:nightly",
         image_id="id-2",
@@ -188,7 +188,7 @@ def test_another_image_in_another_container_is_complete_before_it_is_ready() -> 
         recorded_container="cid-1",
         ready=False,
     )
-    assert found.is_complete
+    assert verdict.is_complete
 
 
 def test_where_an_earlier_change_was_under_way_an_unknown_image_has_to_last() -> None:
@@ -267,11 +267,11 @@ def settling(**changed_at: float) -> Verdict:
 
 
 def test_of_several_open_containers_the_first_is_named_and_the_earliest_time_counts() -> None:
-    found = settling(c1=0, c2=NOW + 58, c3=NOW + 55)
-    assert found.because == "container c1 does not run c1:v1 yet"
-    assert found.look_at == NOW + 65
-    found = settling(c1=NOW + 50, c2=NOW + 58, c3=NOW + 55)
-    assert (found.because, found.look_at) == ("container c2 does not run c2:v1 yet", NOW + 65)
+    verdict = settling(c1=0, c2=NOW + 58, c3=NOW + 55)
+    assert verdict.because == "container c1 does not run c1:v1 yet"
+    assert verdict.look_at == NOW + 65
+    verdict = settling(c1=NOW + 50, c2=NOW + 58, c3=NOW + 55)
+    assert (verdict.because, verdict.look_at) == ("container c2 does not run c2:v1 yet", NOW + 65)
     assert settling(c1=0).look_at is None
 
 
@@ -340,8 +340,8 @@ def test_the_agent_has_to_know_all_containers_that_run() -> None:
     pod.spec_of("c1")["image"] = "c1:v2"
     full = orjson.loads(meta_of(pod))["containers"]
     for containers in (full[:1], [full[0], full[1] | {"hashes": {"plainHash": 1}}], [], None):
-        found = with_meta(pod, orjson.dumps({"containers": containers}).decode())
-        assert not verdict(found).is_complete
+        paper_pod = with_meta(pod, orjson.dumps({"containers": containers}).decode())
+        assert not verdict(paper_pod).is_complete
     # and one whose container is not reported at all
     pod.document["status"]["containerStatuses"].pop(1)
     assert not verdict(with_meta(pod, orjson.dumps({"containers": full}).decode())).is_complete
@@ -349,8 +349,8 @@ def test_the_agent_has_to_know_all_containers_that_run() -> None:
 
 def test_runtime_meta_that_cannot_be_read_is_not_complete() -> None:
     """inplace-update 6.8 step 1"""
-    found = verdict(with_meta(pod_with(record(c1="some-older-id")), "["))
-    assert (found.is_complete, found.is_broken) == (False, True)
+    result = verdict(with_meta(pod_with(record(c1="some-older-id")), "["))
+    assert (result.is_complete, result.is_broken) == (False, True)
 
 
 def fed_pod() -> PaperPod:
@@ -364,8 +364,8 @@ def fed_pod() -> PaperPod:
 def expected_hashes(pod: PaperPod) -> dict[str, int]:
     view = pod.view()
     return {
-        one.name: environment_hash(one, labels=view.labels, annotations=view.annotations)
-        for one in view.containers
+        container.name: environment_hash(container, labels=view.labels, annotations=view.annotations)
+        for container in view.containers
     }
 
 

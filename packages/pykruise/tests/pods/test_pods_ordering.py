@@ -148,8 +148,8 @@ def test_a_rank_is_the_place_in_the_group_times_the_logarithm_of_its_values(
         "n3": {"zone": "z1", "kubernetes.io/hostname": "h2"},
     }
     # then
-    found = spread_ranks(builder.pod_views(), topology_keys=topology_keys, node_labels=builder.node_labels)
-    assert {name.removeprefix("web-"): rank for name, rank in found.items() if rank} == pytest.approx(
+    result = spread_ranks(builder.pod_views(), topology_keys=topology_keys, node_labels=builder.node_labels)
+    assert {name.removeprefix("web-"): rank for name, rank in result.items() if rank} == pytest.approx(
         expected
     )
 

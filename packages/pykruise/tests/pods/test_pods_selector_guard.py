@@ -46,10 +46,10 @@ def test_the_recorded_selector_may_act() -> None:
 
 
 @pytest.mark.parametrize("found", [API, {}, {"matchLabels": {"app": "web", "tier": "front"}}])
-def test_another_selector_than_the_recorded_one_touches_nothing(found: dict[str, Any]) -> None:
+def test_another_selector_than_the_recorded_one_touches_nothing(value: dict[str, Any]) -> None:
     """daemonset case 63; whatever the revisions and pods look like"""
-    verdict = check_selector(found, owned=[stored(1, record=WEB)], pods=[{"app": "web"}])
-    assert verdict == Mismatch(managed=canonical_selector(WEB), found=canonical_selector(found))
+    verdict = check_selector(value, owned=[stored(1, record=WEB)], pods=[{"app": "web"}])
+    assert verdict == Mismatch(managed=canonical_selector(WEB), found=canonical_selector(value))
 
 
 def test_a_selector_that_cannot_be_read_is_another_than_the_recorded_one() -> None:
@@ -91,7 +91,7 @@ def test_each_part_of_an_expression_counts_and_a_repeated_value_does_not() -> No
         for operator in ("In", "NotIn")
         for values in (["1"], ["1", "2"])
     ]
-    assert len({of(one) for one in given}) == len(given)
+    assert len({of(item) for item in given}) == len(given)
     assert of(*given) == of(*reversed(given))
     assert of({"key": "a", "operator": "In", "values": ["1", "1"]}) == of(given[0])
     assert of({}) == of({"values": None}) == '{"matchExpressions":[{}]}'

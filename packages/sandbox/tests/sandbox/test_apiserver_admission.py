@@ -251,9 +251,9 @@ async def test_deletions_can_be_refused() -> None:
     api = Api.fresh(reviewers=[rule("guard", no, mutating=False, operations="DELETE")])
     await api.post(CONFIG_MAPS, config_map("x"))
     # when
-    one, many = await api.delete(X), await api.delete(CONFIG_MAPS)
+    reply, many = await api.delete(X), await api.delete(CONFIG_MAPS)
     # then
-    assert (one.status, many.status) == (403, 403)
+    assert (reply.status, many.status) == (403, 403)
     assert (await api.get(X)).status == 200
 
 

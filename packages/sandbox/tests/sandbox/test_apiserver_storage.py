@@ -66,10 +66,10 @@ def test_objects_come_in_the_order_of_their_paths_and_namespaces_do_not_mix() ->
     for path in ("b/x", "a/y", "a-1/z", "a/x"):
         pages.put(path)
     # when
-    everything, one = pages.paths(), pages.paths(namespace="a")
+    everything, item = pages.paths(), pages.paths(namespace="a")
     # then
     assert everything == ["a-1/z", "a/x", "a/y", "b/x"]
-    assert one == ["a/x", "a/y"]
+    assert item == ["a/x", "a/y"]
 
 
 def test_pages_continue_where_the_last_one_ended() -> None:

@@ -38,9 +38,9 @@ def test_a_creator_owns_what_it_named_and_nothing_of_the_server() -> None:
     doc = config_map(data={"b": "1", "a": "2"})
     doc["metadata"] |= {"uid": "u", "labels": {"app": "web"}, "creationTimestamp": "2026-01-01T00:00:00Z"}
     # when
-    found = owned().spelled_out(stored(doc), b"{}")
+    data = owned().spelled_out(stored(doc), b"{}")
     # then in the order in which stored objects are
-    assert found == (b'{"f:data":{".":{},"f:a":{},"f:b":{}},"f:metadata":{"f:labels":{".":{},"f:app":{}}}}')
+    assert data == (b'{"f:data":{".":{},"f:a":{},"f:b":{}},"f:metadata":{"f:labels":{".":{},"f:app":{}}}}')
 
 
 def test_what_is_in_the_leaves_does_not_matter_and_what_there_is_does() -> None:

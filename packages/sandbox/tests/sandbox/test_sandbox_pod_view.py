@@ -13,13 +13,13 @@ def test_equal_parts_of_pods_are_shared() -> None:
     project = PodProjector()
     docs = [pod_document(f"web-{n}", owner="set", tolerations=[{"operator": "Exists"}]) for n in range(2)]
     # when
-    one, other = (project(encode(doc)) for doc in docs)
+    pod, other = (project(encode(doc)) for doc in docs)
     # then
-    assert one.containers is other.containers
-    assert one.placement is other.placement
-    assert one.owners is other.owners
-    assert one.status.conditions is other.status.conditions
-    assert one.owner_uid == "set"
+    assert pod.containers is other.containers
+    assert pod.placement is other.placement
+    assert pod.owners is other.owners
+    assert pod.status.conditions is other.status.conditions
+    assert pod.owner_uid == "set"
 
 
 def test_containers_that_differ_in_what_is_not_kept_are_shared_too() -> None:
@@ -29,9 +29,9 @@ def test_containers_that_differ_in_what_is_not_kept_are_shared_too() -> None:
     for number, doc in enumerate(docs):
         doc["spec"]["containers"][0]["volumeMounts"] = [{"name": f"kube-api-access-{number}"}]
     # when
-    one, other = (project(encode(doc)) for doc in docs)
+    pod, other = (project(encode(doc)) for doc in docs)
     # then
-    assert one.containers is other.containers
+    assert pod.containers is other.containers
 
 
 def test_a_pod_asks_for_the_larger_of_its_start_and_its_run() -> None:

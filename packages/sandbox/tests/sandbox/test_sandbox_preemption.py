@@ -40,8 +40,8 @@ def book(**placed: Sequence[PodView]) -> Ledger:
     made = Ledger()
     for name, pods in placed.items():
         made.set_node(node(name))
-        for one in pods:
-            made.place(one, name)
+        for item in pods:
+            made.place(item, name)
     return made
 
 
@@ -51,7 +51,7 @@ def room(new: PodView, ledger: Ledger, *budgets: Budget) -> tuple[str, list[str]
     answer = make_room(new, ledger, hopeful=[*ledger.nodes], budgets=budgets)
     assert {name: (load.pods, dict(load.used)) for name, load in ledger.nodes.items()} == before
     assert isinstance(answer, Room), answer
-    return answer.node, [one.name for one in answer.victims]
+    return answer.node, [victim.name for victim in answer.victims]
 
 
 def protecting(name: str, allowed: int = 0) -> Budget:

@@ -27,8 +27,8 @@ def node(name: str, *, unschedulable: bool = False, **fields: Any) -> NodeView:
 def ledger(*nodes: NodeView) -> Ledger:
     """A ledger with these nodes and no pods."""
     made = Ledger()
-    for one in nodes:
-        made.set_node(one)
+    for node in nodes:
+        made.set_node(node)
     return made
 
 

@@ -127,11 +127,11 @@ def test_built_in_columns_are_those_of_kubernetes() -> None:
         doc = {"metadata": {"name": "x"}}
         table = table_for(by_name[name], [doc], now=NOW)
         # then
-        found = [
+        result = [
             {key: column[key] for key in ("name", "type", "format", "priority")}
             for column in table["columnDefinitions"]
         ]
-        assert found == columns, name
+        assert result == columns, name
         assert len(table["rows"][0]["cells"]) == len(columns), name
 
 
@@ -179,8 +179,8 @@ DOC: dict[str, Any] = {
         ("", [DOC]),
     ],
 )
-def test_a_json_path_finds_values(path: str, found: list[Any]) -> None:
-    assert sorted(map(str, compile_path(path)(DOC))) == sorted(map(str, found))
+def test_a_json_path_finds_values(path: str, values: list[Any]) -> None:
+    assert sorted(map(str, compile_path(path)(DOC))) == sorted(map(str, values))
 
 
 @pytest.mark.parametrize("path", [".a[", ".a[x]", ".a..[", "no dot", ".a[?(@.b==)]", ".a[?(@.b==c)]"])

@@ -478,7 +478,7 @@ def test_a_job_that_was_taken_over_in_the_middle_runs_no_node_twice() -> None:
 
     world.sync()
 
-    made = [one for one in world.events if one == "SuccessfulCreate"]
+    made = [event for event in world.events if event == "SuccessfulCreate"]
     assert len(made) == 3
     assert world.placed == ["n1", "n2", "n3"]
 
@@ -505,7 +505,7 @@ def test_status_and_spec_are_patched_apart() -> None:
 
     patches = [step.action for step in world.plan().steps if isinstance(step.action, Patch)]
 
-    assert [one.subresource for one in patches] == ["status", ""]
+    assert [patch.subresource for patch in patches] == ["status", ""]
     assert patches[1].body["spec"] == {"paused": True}
 
 

@@ -130,8 +130,8 @@ def test_a_node_enqueues_jobs_that_fit_otherwise_now_and_those_with_a_pod_there(
 def test_a_job_that_cannot_be_read_does_not_keep_others_from_being_woken() -> None:
     jobs = (job("odd", parallelism={"a": 1}), job("everywhere"))
     assert jobs[0].spec is None
-    found = Woken(KIND, {BROADCAST_JOB_VIEWS: jobs}, settings=Settings()).by(NODE_VIEWS, None, node())
-    assert "everywhere" in found
+    result = Woken(KIND, {BROADCAST_JOB_VIEWS: jobs}, settings=Settings()).by(NODE_VIEWS, None, node())
+    assert "everywhere" in result
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,6 @@ def test_a_job_is_over_as_its_conditions_say_and_one_that_never_ends_when_it_has
     type_: str, phase: str, conditions: list[tuple[str, str]] | None, is_finished: bool
 ) -> None:
     """jobs A6.2, step 3"""
-    found = [{"type": kind, "status": value} for kind, value in conditions or ()]
-    status = {"phase": phase, "conditions": found if conditions is not None else None}
+    result = [{"type": kind, "status": value} for kind, value in conditions or ()]
+    status = {"phase": phase, "conditions": result if conditions is not None else None}
     assert job("one", status=status, completionPolicy={"type": type_}).is_finished == is_finished

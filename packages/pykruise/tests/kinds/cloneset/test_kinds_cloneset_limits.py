@@ -38,7 +38,7 @@ def spec(
 
 def sorts(text: str) -> Counter[Sort]:
     """`4n o! od op`: four ready new pods; old ones not ready, specified for deletion, in PreparingDelete."""
-    found: Counter[Sort] = Counter()
+    sorts: Counter[Sort] = Counter()
     for count, age, preparing, down, marked in re.findall(r"(\d*)([on])(p?)(!?)(d?)(?:\s|$)", text):
         sort = Sort(
             is_new=age == "n",
@@ -46,8 +46,8 @@ def sorts(text: str) -> Counter[Sort]:
             is_available=not down,
             is_to_delete=bool(marked),
         )
-        found[sort] += int(count or 1)
-    return found
+        sorts[sort] += int(count or 1)
+    return sorts
 
 
 def amount(text: str) -> int | str:
@@ -100,7 +100,7 @@ def test_worked_values_of_the_specification(row: str) -> None:
     numbers = numbers_of(tally_of(sorts(pods)), limits, may_roll_back="equal" not in words)
     # then
     assert not problems
-    wanted = {name: int(value) for name, value in (one.split() for one in expected.split(", "))}
+    wanted = {name: int(value) for name, value in (part.split() for part in expected.split(", "))}
     assert {name: getattr(numbers, name) for name in wanted} == wanted
 
 
@@ -145,7 +145,7 @@ def test_everything_that_the_formulas_say_and_nothing_else(row: str) -> None:
     )
     # then
     assert numbers == Numbers(
-        **{name: int(value) for name, value in (one.split() for one in expected.split(", ") if one)}
+        **{name: int(value) for name, value in (part.split() for part in expected.split(", ") if part)}
     )
 
 
@@ -250,6 +250,6 @@ def test_without_the_rollback_gate_a_raised_partition_moves_nothing_back() -> No
 
 
 def test_more_pods_than_a_cluster_can_have_are_a_problem_and_no_number() -> None:
-    assert [str(one) for one in limits_of(spec(150_000))[1]] == []
-    problems = [str(one) for one in limits_of(spec(2_147_483_647))[1]]
+    assert [str(limit) for limit in limits_of(spec(150_000))[1]] == []
+    problems = [str(limit) for limit in limits_of(spec(2_147_483_647))[1]]
     assert problems == ["spec.replicas: 2147483647 is more than the 150000 pods that a cluster can have"]

@@ -46,8 +46,8 @@ def wakes(change: Callable[[Pod], Any], lifecycle: Lifecycle | None = HOOKS, **s
 
 
 def condition(pod: Pod, kind: str, status: str) -> None:
-    found = [one for one in pod["status"]["conditions"] if one["type"] != kind]
-    pod["status"]["conditions"] = [*found, {"type": kind, "status": status}]
+    result = [condition for condition in pod["status"]["conditions"] if condition["type"] != kind]
+    pod["status"]["conditions"] = [*result, {"type": kind, "status": status}]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,11 @@ def test_an_update_in_place_that_begins_or_ends_wakes(is_over: bool) -> None:
     """By its condition alone: its status, and all else of the pod, may stay the same."""
     over = cloneset(1).annotated({keys.IN_PLACE_STATE_ANNOTATION: '{"revision":"x"}'}, "a").pods["a"]
     under_way = copy.deepcopy(over)
-    (gate,) = [one for one in under_way["status"]["conditions"] if one["type"] == keys.IN_PLACE_READY]
+    (gate,) = [
+        condition
+        for condition in under_way["status"]["conditions"]
+        if condition["type"] == keys.IN_PLACE_READY
+    ]
     gate["reason"] = "StartInPlaceUpdate"
     before, after = (under_way, over) if is_over else (over, under_way)
     assert matters(view(before), view(after), None)

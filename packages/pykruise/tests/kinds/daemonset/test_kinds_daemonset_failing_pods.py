@@ -30,11 +30,11 @@ class Reconciled:
             REVISION_VIEWS: builder.revision_views(),
         }
         read = read_of(KIND, view, objects, settings=Settings(), now=builder.now, memories=self._memories)
-        found = taken(snapshot(view, read))
-        plan = plan_daemonset(found)
+        result = taken(snapshot(view, read))
+        plan = plan_daemonset(result)
         remember = control_of(KIND).remember
         assert remember is not None
-        remember(read, found, plan)
+        remember(read, result, plan)
         return plan
 
 

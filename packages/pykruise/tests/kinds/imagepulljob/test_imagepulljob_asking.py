@@ -89,8 +89,8 @@ def test_tries_that_there_are_not_take_no_time(retries: int) -> None:
 def test_entries_of_a_job_go_at_different_times(completion: Mapping[str, Any], least: int, most: int) -> None:
     """So its nodes do not pull again all at once."""
     wants = held(completionPolicy=completion, parallelism=100)
-    found = asked(planned(wants, *nodes(*(f"n{number}" for number in range(100)))))
-    times = [image["tags"][0]["pullPolicy"]["ttlSecondsAfterFinished"] for image in found.values()]
+    entries = asked(planned(wants, *nodes(*(f"n{number}" for number in range(100)))))
+    times = [image["tags"][0]["pullPolicy"]["ttlSecondsAfterFinished"] for image in entries.values()]
     tenth = (most - least) / 10
     assert least <= min(times) < least + tenth
     assert most - tenth <= max(times) < most

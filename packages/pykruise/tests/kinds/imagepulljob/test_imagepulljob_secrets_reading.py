@@ -58,7 +58,9 @@ class Cluster:
     """Secrets, and how often each was read."""
 
     def __init__(self, *secrets: Document) -> None:
-        self.secrets = {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in secrets}
+        self.secrets = {
+            f"{secret['metadata']['namespace']}/{secret['metadata']['name']}": secret for secret in secrets
+        }
         self.asked: list[str] = []
         self.error: KubeError | None = None
         self.meanwhile: Callable[[], None] = lambda: None
@@ -75,35 +77,37 @@ class Cluster:
 
     def read(
         self,
-        one: PullJobView = USES,
+        pull_job: PullJobView = USES,
         *,
         home: NamespaceView | None = IS_THERE,
         namespace: str = "",
         views: Sequence[CopyView] | None = None,
     ) -> Snapshot:
         """The job's snapshot. `views`: what is seen of secrets, where that is not what there is."""
-        found = [seen_of(document) for document in self.secrets.values()] if views is None else views
+        copies = [seen_of(document) for document in self.secrets.values()] if views is None else views
         objects: dict[Any, Any] = {
-            SECRET_VIEWS: found,
+            SECRET_VIEWS: copies,
             NAMESPACE_VIEWS: [home] if home is not None else [],
             NODE_IMAGE_VIEWS: [node_image("a")],
         }
         settings = Settings(namespace=namespace)
-        read = read_of(KIND, one, objects, settings=settings, now=NOW, live=self, memories=self.memories)
-        return snapshot_of(one, read)
+        read = read_of(KIND, pull_job, objects, settings=settings, now=NOW, live=self, memories=self.memories)
+        return snapshot_of(pull_job, read)
 
 
-def snapshot_of(one: PullJobView, read: Read[Any]) -> Snapshot:
-    found: Snapshot = asyncio.run(control_of(KIND).snapshot(one, read))  # type: ignore[arg-type]
-    return found
+def snapshot_of(pull_job: PullJobView, read: Read[Any]) -> Snapshot:
+    snapshot: Snapshot = asyncio.run(control_of(KIND).snapshot(pull_job, read))  # type: ignore[arg-type]
+    return snapshot
 
 
-def read_with(mirrors: Mapping[Views[Any], Mirror[Any]], one: PullJobView, *, live: Any = None) -> Read[Any]:
+def read_with(
+    mirrors: Mapping[Views[Any], Mirror[Any]], pull_job: PullJobView, *, live: Any = None
+) -> Read[Any]:
     """What the job's snapshot reads from these."""
     return Read(
         mirrors,
-        key=one.key,
-        uid=one.uid,
+        key=pull_job.key,
+        uid=pull_job.uid,
         now=lambda: NOW,
         rng=Seed(1),
         settings=Settings(),
@@ -113,7 +117,11 @@ def read_with(mirrors: Mapping[Views[Any], Mirror[Any]], one: PullJobView, *, li
 
 def read_again(snapshot: Snapshot) -> list[str]:
     """Secrets whose copies are to be written."""
-    return [name for name, one in snapshot.sources.items() if one is not None and one.document is not None]
+    return [
+        name
+        for name, source in snapshot.sources.items()
+        if source is not None and source.document is not None
+    ]
 
 
 # ── which ones are looked at ─────────────────────────────────────────────────
@@ -140,7 +148,7 @@ def test_copies_are_seen_by_name_and_other_secrets_of_that_namespace_are_not() -
     plain = secret("plain")
     plain["metadata"]["namespace"] = HOME
     cluster = Cluster(secret("s1-b", of="shop/s1"), plain, secret("s1-a", of="shop/s1"), secret("s1"))
-    assert [one.name for one in cluster.read().copies] == ["s1-a", "s1-b"]
+    assert [copy.name for copy in cluster.read().copies] == ["s1-a", "s1-b"]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +175,7 @@ def test_of_a_job_that_is_over_the_copies_are_seen_and_nothing_is_read() -> None
     cluster = Cluster(secret("s1"), secret("s1-1", of="shop/s1"))
     over = job(pullSecrets=["s1"], status={"completionTime": at(0)})
     snapshot = cluster.read(over)
-    assert [one.name for one in snapshot.copies] == ["s1-1"]
+    assert [copy.name for copy in snapshot.copies] == ["s1-1"]
     assert snapshot.has_shared_namespace
     assert (dict(snapshot.sources), cluster.asked) == ({}, [])
 
@@ -176,7 +184,7 @@ def test_secrets_of_a_job_in_the_shared_namespace_need_no_copies() -> None:
     """images case 46"""
     cluster = Cluster(secret("s1-1", of="shop/s1"))
     snapshot = cluster.read(job(namespace=HOME, pullSecrets=["s1"]), home=None)
-    assert {name: one.key if one else None for name, one in snapshot.sources.items()} == {
+    assert {name: source.key if source else None for name, source in snapshot.sources.items()} == {
         "s1": Key(HOME, "s1")
     }
     assert (snapshot.copies, snapshot.has_shared_namespace, cluster.asked) == ([], True, [])

@@ -39,7 +39,7 @@ class Workloads:
 
 
 def seen(
-    one: PullJobView,
+    pull_job: PullJobView,
     *nodes: NodeImageView,
     pods: Iterable[PodView] = (),
     jobs: Iterable[PullJobView] = (),
@@ -49,10 +49,12 @@ def seen(
     settings: Settings = Settings(),  # noqa: B008 - frozen
 ) -> Snapshot:
     """The snapshot so long after NOW."""
-    objects: dict[Any, Any] = {NODE_IMAGE_VIEWS: nodes, POD_VIEWS: pods, PULL_JOB_VIEWS: [one, *jobs]}
-    read = read_of(KIND, one, objects, settings=settings, now=NOW + after_s, live=live, memories=memories)
-    found: Snapshot = asyncio.run(control_of(KIND).snapshot(one, read))  # type: ignore[arg-type]
-    return found
+    objects: dict[Any, Any] = {NODE_IMAGE_VIEWS: nodes, POD_VIEWS: pods, PULL_JOB_VIEWS: [pull_job, *jobs]}
+    read = read_of(
+        KIND, pull_job, objects, settings=settings, now=NOW + after_s, live=live, memories=memories
+    )
+    snapshot: Snapshot = asyncio.run(control_of(KIND).snapshot(pull_job, read))  # type: ignore[arg-type]
+    return snapshot
 
 
 def names(snapshot: Snapshot) -> list[str]:

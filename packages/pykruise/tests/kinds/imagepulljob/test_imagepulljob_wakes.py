@@ -37,11 +37,11 @@ def woken(on: Views[Any], old: Any, new: Any, jobs: Iterable[PullJobView] = JOBS
     )
     subject = new or old
     change = Change(Key(subject.namespace, subject.name), old, new)
-    found: set[str] = set()
+    result: set[str] = set()
     for wake in control_of(KIND).wakes(Settings()):
         if wake.on is on:
-            found |= {str(key.name) for key in wake.keys(change, around)}  # type: ignore[union-attr]
-    return found
+            result |= {str(key.name) for key in wake.keys(change, around)}  # type: ignore[union-attr]
+    return result
 
 
 def test_a_status_of_one_tag_wakes_the_jobs_for_it_alone() -> None:

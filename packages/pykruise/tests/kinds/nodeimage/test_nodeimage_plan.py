@@ -31,7 +31,7 @@ class Secrets:
     ) -> None:
         self._there = there
         self._error = error
-        self._jobs = {one["metadata"]["name"]: one for one in jobs}
+        self._jobs = {job["metadata"]["name"]: job for job in jobs}
         self.asked: list[str] = []
 
     async def get(self, resource: object, _namespace: str, name: str) -> bytes:
@@ -70,8 +70,8 @@ def spec_patch(plan: Plan) -> dict[str, Any]:
     (step,) = plan.steps
     assert isinstance(step.action, Patch)
     assert step.action.resource_version == "9"
-    found: dict[str, Any] = step.action.body["spec"]["images"]
-    return found
+    result: dict[str, Any] = step.action.body["spec"]["images"]
+    return result
 
 
 def status_of(plan: Plan) -> dict[str, Any]:
@@ -79,8 +79,8 @@ def status_of(plan: Plan) -> dict[str, Any]:
     (step,) = plan.steps
     assert isinstance(step.action, Patch)
     assert step.action.subresource == "status"
-    found: dict[str, Any] = step.action.body["status"]
-    return found
+    status: dict[str, Any] = step.action.body["status"]
+    return status
 
 
 # ── the object ───────────────────────────────────────────────────────────────
@@ -455,8 +455,8 @@ def test_what_a_node_has_not_got_has_a_reason(
 ) -> None:
     wants = job()
     plan = planned(node_image("n1", entry(jobs=[wants]), statuses=status), on=node(), jobs=[wants])
-    found = {image: (why.code, why.message) for image, why in plan.skipped.items()}
-    assert found == ({"nginx:1.9": reason} if reason else {})
+    result = {image: (why.code, why.message) for image, why in plan.skipped.items()}
+    assert result == ({"nginx:1.9": reason} if reason else {})
 
 
 def test_of_an_entry_that_nobody_wants_the_reason_names_none() -> None:
@@ -465,6 +465,6 @@ def test_of_an_entry_that_nobody_wants_the_reason_names_none() -> None:
 
 def test_references_are_read_as_they_are_stored() -> None:
     view = node_image("n1", entry(jobs=[job("a")]))
-    (found,) = [tag for _, tag in view.entries]
-    assert found.owner_references is not None
-    assert found.owner_references[0].uid == reference(job("a"))["uid"]
+    (tag_spec,) = [tag for _, tag in view.entries]
+    assert tag_spec.owner_references is not None
+    assert tag_spec.owner_references[0].uid == reference(job("a"))["uid"]

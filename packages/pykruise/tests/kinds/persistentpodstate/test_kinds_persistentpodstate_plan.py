@@ -72,7 +72,7 @@ def state(
         metadata["ownerReferences"] = [{"uid": owner, "controller": True}]
     if deleting:
         metadata["deletionTimestamp"] = created
-    found: Document = {
+    result: Document = {
         "targetRef": TARGET,
         "requiredPersistentTopology": {"keys": ["zone"]},
         "preferredPersistentTopology": [{"weight": 100, "preference": {"keys": ["host"]}}],
@@ -81,7 +81,7 @@ def state(
     status = {"observedGeneration": 1, "podStates": stored or {}}
     document = {
         "metadata": metadata,
-        "spec": {key: value for key, value in found.items() if value is not None},
+        "spec": {key: value for key, value in result.items() if value is not None},
         "status": status,
     }
     return project_state(encode(document))
@@ -107,8 +107,8 @@ def workload(
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     document = {"metadata": metadata, "spec": {"replicas": replicas, **spec}}
     project = project_workload(WORKLOAD_VIEWS[kind].resource)
-    found: WorkloadView = project(encode(document))
-    return found
+    workload: WorkloadView = project(encode(document))
+    return workload
 
 
 def pod(
@@ -142,8 +142,8 @@ def pod(
 
 
 def node(number: int, labels: Document | None = None) -> NodeView:
-    found = NODES[f"n{number}"] if labels is None else labels
-    return NodeView(name=f"n{number}", uid=f"u{number}", resource_version=1, labels=found)
+    result = NODES[f"n{number}"] if labels is None else labels
+    return NodeView(name=f"n{number}", uid=f"u{number}", resource_version=1, labels=result)
 
 
 def planned(
@@ -167,18 +167,18 @@ def planned(
     asks_for_annotations = view.annotation_keys
     bare = msgspec.structs.replace(view.spec, persistent_pod_annotations=None) if view.spec else None
     read = read_of(KIND, view, objects, settings=settings, now=NOW)
-    found = taken(snapshot(msgspec.structs.replace(view, spec=bare), read))
-    if found is None:
+    result = taken(snapshot(msgspec.structs.replace(view, spec=bare), read))
+    if result is None:
         return Plan()
     if asks_for_annotations:  # what an API server would say of the pods
-        found = msgspec.structs.replace(found, state=view, annotations=annotations or {})
-    return plan_state(found)
+        result = msgspec.structs.replace(result, state=view, annotations=annotations or {})
+    return plan_state(result)
 
 
 def recorded(plan: Plan) -> Document:
     assert plan.status is not None
-    found: Document = plan.status.get("podStates") or {}
-    return found
+    result: Document = plan.status.get("podStates") or {}
+    return result
 
 
 # ── recording ────────────────────────────────────────────────────────────────
@@ -191,9 +191,9 @@ def test_ready_pods_are_recorded_with_their_nodes_and_labels() -> None:
 
 
 @pytest.mark.parametrize("one", [pod(1, ready=False), pod(1, node=-1)], ids=["not ready", "no node"])
-def test_a_pod_that_is_not_ready_or_has_no_node_is_not_recorded(one: PodView) -> None:
+def test_a_pod_that_is_not_ready_or_has_no_node_is_not_recorded(item: PodView) -> None:
     """persistentpodstate cases 2 and 3"""
-    assert recorded(planned(state(), workload(), pod(0), one)) == records(0)
+    assert recorded(planned(state(), workload(), pod(0), item)) == records(0)
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_a_pod_that_is_not_ready_or_has_no_node_is_not_recorded(one: PodView) ->
     [pod(1, deleting=True), pod(1, ready=False), pod(1, ready=False, phase="Failed")],
     ids=["terminating", "not ready", "failed"],
 )
-def test_the_record_of_a_pod_that_is_away_stays(one: PodView) -> None:
+def test_the_record_of_a_pod_that_is_away_stays(item: PodView) -> None:
     """persistentpodstate cases 4 and 13"""
-    assert recorded(planned(state(stored=records(0, 1)), workload(), pod(0), one)) == records(0, 1)
+    assert recorded(planned(state(stored=records(0, 1)), workload(), pod(0), item)) == records(0, 1)
 
 
 def test_a_pod_that_came_back_elsewhere_is_recorded_there() -> None:

@@ -127,18 +127,22 @@ class Cluster:
         self.show_pods(*pods)
         workloads = list(workloads)
         for views in WORKLOAD_VIEWS.values():
-            of_kind = [one for one in workloads if one["apiVersion"] == views.resource.api_version]
+            of_kind = [
+                workload for workload in workloads if workload["apiVersion"] == views.resource.api_version
+            ]
             self.show(views, *of_kind)
 
     def show(self, views: Views[Any], *documents: Document, synced: bool = True) -> None:
         """Have a cache show these objects from now on."""
         project = views.projector()
-        self.mirrors[views] = Listed(views, [project(encode(one)) for one in documents], synced=synced)
+        self.mirrors[views] = Listed(
+            views, [project(encode(document)) for document in documents], synced=synced
+        )
 
     def show_pods(self, *pods: Document) -> None:
         """Caches and API server have these pods."""
         self.show(POD_VIEWS, *pods)
-        self.stored |= {("Pod", one["metadata"]["name"]): one for one in pods}
+        self.stored |= {("Pod", pod["metadata"]["name"]): pod for pod in pods}
 
     async def snapshot(self, *, settings: Settings = SETTINGS) -> Snapshot | None:
         view = absent(Key("shop", "web")) if self.document is None else project_state(encode(self.document))
@@ -156,9 +160,9 @@ class Cluster:
         return await snapshot(view, read)
 
     async def seen(self, *, settings: Settings = SETTINGS) -> Snapshot:
-        found = await self.snapshot(settings=settings)
-        assert found is not None
-        return found
+        result = await self.snapshot(settings=settings)
+        assert result is not None
+        return result
 
     # ── as a client ──────────────────────────────────────────────────────────
 
@@ -167,18 +171,18 @@ class Cluster:
         self.meanwhile()
         if self.unreachable:
             raise UnreachableError("no API server")
-        found = self.stored.get((resource.kind, name))
-        if found is None:
+        result = self.stored.get((resource.kind, name))
+        if result is None:
             raise NotFoundError(Status(code=404, message="not found"))
-        return encode(found)
+        return encode(result)
 
     async def get_path(self, path: str) -> bytes:
         assert path == "/apis/game.kruise.io/v1alpha1"
         return encode({"resources": [{"name": "gamesets", "kind": "GameSet"}]})
 
 
-def names(found: Snapshot) -> list[str]:
-    return [one.name for one in found.pods]
+def names(value: Snapshot) -> list[str]:
+    return [pod.name for pod in value.pods]
 
 
 # ── the workload ─────────────────────────────────────────────────────────────
@@ -198,13 +202,13 @@ async def test_pods_of_the_workload_are_looked_at_with_their_nodes_and_cost_no_r
     ]
     cluster = Cluster(state(), *pods, workloads=[workload()], nodes=("n1", "n2", "n3"))
     # when
-    found = await cluster.seen()
+    result = await cluster.seen()
     # then
-    assert names(found) == ["web-0", "web-1", "web-2"]
-    assert sorted(found.nodes) == ["n1", "n2"]
-    assert found.workload is not None
-    assert (found.workload.replicas, found.start, found.polls_after, found.now) == (3, 0, None, NOW)
-    assert (found.annotations, found.unread, cluster.asked) == ({}, (), [])
+    assert names(result) == ["web-0", "web-1", "web-2"]
+    assert sorted(result.nodes) == ["n1", "n2"]
+    assert result.workload is not None
+    assert (result.workload.replicas, result.start, result.polls_after, result.now) == (3, 0, None, NOW)
+    assert (result.annotations, result.unread, cluster.asked) == ({}, (), [])
 
 
 @pytest.mark.parametrize(
@@ -221,16 +225,16 @@ async def test_a_workload_that_is_gone_or_wants_no_pods_has_none(workloads: list
 async def test_a_kind_of_workload_that_is_not_served_is_not_there() -> None:
     cluster = Cluster(state(), pod(0))
     cluster.show(WORKLOAD_VIEWS[ADVANCED], workload(), synced=False)
-    found = await cluster.seen()
-    assert (found.workload, found.namesakes) == (None, [])
+    result = await cluster.seen()
+    assert (result.workload, result.namesakes) == (None, [])
 
 
 @pytest.mark.parametrize(
     "broken", [{"targetRef": 3}, {"targetRef": {"apiVersion": "a/b/c", "kind": "K", "name": "web"}}]
 )
 async def test_one_that_names_no_workload_has_none(broken: Document) -> None:
-    found = await Cluster(state(**broken), pod(0), workloads=[workload()]).seen()
-    assert (found.workload, names(found), found.start) == (None, [], 0)
+    result = await Cluster(state(**broken), pod(0), workloads=[workload()]).seen()
+    assert (result.workload, names(result), result.start) == (None, [], 0)
 
 
 async def test_ordinals_begin_at_the_start_of_the_workload_that_is_named() -> None:
@@ -271,10 +275,12 @@ async def test_what_is_written_while_the_api_server_is_asked_counts() -> None:
 async def test_a_name_that_no_workload_asks_for_needs_nothing(
     workloads: list[Document], is_wanted: bool
 ) -> None:
-    found = await Cluster(None, workloads=workloads).snapshot()
-    assert (found is not None) == is_wanted
-    if found is not None:
-        assert [one.api_version for one in found.namesakes] == [one["apiVersion"] for one in workloads]
+    result = await Cluster(None, workloads=workloads).snapshot()
+    assert (result is not None) == is_wanted
+    if result is not None:
+        assert [namesake.api_version for namesake in result.namesakes] == [
+            workload["apiVersion"] for workload in workloads
+        ]
 
 
 # ── kinds of the white list ──────────────────────────────────────────────────
@@ -297,16 +303,16 @@ async def test_a_kind_that_is_watched_by_now_costs_no_request() -> None:
     views = cluster.further[GAME_SET] = further_views(GAME_SETS)
     cluster.show(views, game_set(replicas=2, annotations=ASKS))
     # when
-    found = await cluster.seen()
+    result = await cluster.seen()
     # then
-    assert found.workload is not None
-    assert (found.workload.replicas, found.workload.api_version) == (2, GAMES)
-    assert (names(found), found.namesakes) == (["web-0"], [found.workload])
-    assert (found.polls_after, cluster.asked) == (None, [])
+    assert result.workload is not None
+    assert (result.workload.replicas, result.workload.api_version) == (2, GAMES)
+    assert (names(result), result.namesakes) == (["web-0"], [result.workload])
+    assert (result.polls_after, cluster.asked) == (None, [])
     # and where it is not there
     cluster.show(views)
-    found = await cluster.seen()
-    assert (found.workload, found.namesakes, found.polls_after) == (None, [], None)
+    result = await cluster.seen()
+    assert (result.workload, result.namesakes, result.polls_after) == (None, [], None)
 
 
 @pytest.mark.parametrize("mirror", ["none", "not read yet"])
@@ -318,16 +324,16 @@ async def test_a_kind_that_cannot_be_watched_is_read_every_ten_seconds(mirror: s
         cluster.show(views, game_set(replicas=9), synced=False)
     cluster.stored["GameSet", "web"] = game_set(replicas=2)
     # when
-    found = await cluster.seen()
+    result = await cluster.seen()
     # then
-    assert found.workload is not None
-    assert (found.workload.replicas, names(found), found.namesakes) == (2, ["web-0"], [])
-    assert found.polls_after == plan_state(found).requeue_after_s == 10.0
+    assert result.workload is not None
+    assert (result.workload.replicas, names(result), result.namesakes) == (2, ["web-0"], [])
+    assert result.polls_after == plan_state(result).requeue_after_s == 10.0
     # and so it is when it is gone
     del cluster.stored["GameSet", "web"]
-    found = await cluster.seen()
-    assert (found.workload, found.polls_after) == (None, 10.0)
-    assert plan_state(found).requeue_after_s == 10.0
+    result = await cluster.seen()
+    assert (result.workload, result.polls_after) == (None, 10.0)
+    assert plan_state(result).requeue_after_s == 10.0
 
 
 async def test_a_node_that_is_missing_is_looked_for_before_the_workload_is_read_again() -> None:
@@ -391,10 +397,10 @@ async def test_where_annotations_cannot_be_read_the_record_stays_and_they_are_re
         case _:
             cluster.stored["Pod", "web-0"] = pod(0, uid="another")
     # when
-    found = await cluster.seen()
-    plan = plan_state(found)
+    result = await cluster.seen()
+    plan = plan_state(result)
     # then
-    assert found.unread == (["web-0", "web-1"] if cluster.unreachable else ["web-0"])
+    assert result.unread == (["web-0", "web-1"] if cluster.unreachable else ["web-0"])
     assert plan.status is not None
     assert plan.status["podStates"]["web-0"] == record
     assert plan.skipped["web-0"].code is Code.NOT_READ

@@ -100,8 +100,8 @@ def test_a_pod_of_a_workload_that_no_one_remembers_wakes_none() -> None:
 
 
 def node(number: int, labels: dict[str, str] | None = None) -> NodeView:
-    found = {"zone": f"z{number}", "host": f"h{number}"} if labels is None else labels
-    return NodeView(name=f"n{number}", uid=f"u{number}", resource_version=1, labels=found)
+    result = {"zone": f"z{number}", "host": f"h{number}"} if labels is None else labels
+    return NodeView(name=f"n{number}", uid=f"u{number}", resource_version=1, labels=result)
 
 
 def recording_n0() -> StateView:

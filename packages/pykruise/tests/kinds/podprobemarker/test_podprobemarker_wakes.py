@@ -46,13 +46,13 @@ def woken(
     )
     known = new or old
     change = Change(key=Key(known.namespace, known.name), old=old, new=new)
-    found: Sequence[Any] = [
+    outcome: Sequence[Any] = [
         key
         for wake in control_of(kind).wakes(settings)
         if wake.on is views
         for key in wake.keys(change, around)
     ]
-    return set(found)
+    return set(outcome)
 
 
 def markers_of(old: PodView | None, new: PodView | None, **more: Any) -> set[Any]:
@@ -115,8 +115,8 @@ def test_only_conditions_of_probes_on_virtual_nodes_wake_a_marker(
 def test_on_a_virtual_node_a_condition_of_a_probe_wakes_its_marker(is_on: bool) -> None:
     virtual = {NODE_VIEWS: [node(labels={"type": "virtual-kubelet"})]}
     settings = Settings(on_virtual_nodes=is_on)
-    found = woken(KIND, POD_VIEWS, pod(), pod(conditions=[IDLE]), settings=settings, objects=virtual)
-    assert found == ({ONE} if is_on else set())
+    outcome = woken(KIND, POD_VIEWS, pod(), pod(conditions=[IDLE]), settings=settings, objects=virtual)
+    assert outcome == ({ONE} if is_on else set())
 
 
 def test_a_new_nodepodprobe_wakes_all_markers_and_a_changed_one_those_of_its_entries() -> None:

@@ -74,17 +74,17 @@ class World:
 
     def show(self, views: Any, *documents: Document) -> None:
         project = views.projector()
-        self.mirrors |= listed([views], {views: [project(encode(one)) for one in documents]})
+        self.mirrors |= listed([views], {views: [project(encode(document)) for document in documents]})
 
     def show_namespaces(self, uids: Mapping[str, str]) -> None:
         metadata = [{"name": name, "uid": uid, "resourceVersion": "1"} for name, uid in uids.items()]
-        self.show(NAMESPACE_VIEWS, *({"metadata": one} for one in metadata))
+        self.show(NAMESPACE_VIEWS, *({"metadata": item} for item in metadata))
 
     def show_copies(self, *documents: Document) -> None:
         """As caches see them: their metadata."""
         self.show(
             COPY_VIEWS["Secret"],
-            *({"kind": "PartialObjectMetadata", "metadata": one["metadata"]} for one in documents),
+            *({"kind": "PartialObjectMetadata", "metadata": document["metadata"]} for document in documents),
         )
 
     def read(self) -> Read[Settings]:
@@ -101,28 +101,30 @@ class World:
 
     async def snapshot(self) -> Snapshot | None:
         view = DISTRIBUTION_VIEWS.projector()(encode(self.distribution))
-        found: Snapshot | None = await control_of(KIND).snapshot(view, self.read())
-        return found
+        snapshot: Snapshot | None = await control_of(KIND).snapshot(view, self.read())
+        return snapshot
 
     async def seen(self) -> Snapshot:
-        found = await self.snapshot()
-        assert found is not None
-        return found
+        snapshot = await self.snapshot()
+        assert snapshot is not None
+        return snapshot
 
     async def known(self) -> list[str]:
         """Namespaces whose copy is known to hold what is wanted."""
-        found = await self.seen()
-        return sorted(name for name, one in found.copies.items() if one.content == found.distribution.content)
+        snapshot = await self.seen()
+        return sorted(
+            name for name, copy in snapshot.copies.items() if copy.content == snapshot.distribution.content
+        )
 
     # ── as a client ──────────────────────────────────────────────────────────
 
     async def get(self, resource: Resource, namespace: str, name: str) -> bytes:
         self.asked.append(f"{resource.kind} {namespace}/{name}")
         self.meanwhile()
-        found = self.stored.get(namespace, GONE)
-        if isinstance(found, KubeError):
-            raise found
-        return encode(found)
+        result = self.stored.get(namespace, GONE)
+        if isinstance(result, KubeError):
+            raise result
+        return encode(result)
 
     async def read_list(
         self, resource: Resource, namespace: str, on_page: Any, on_restart: Any, **how: Any
@@ -131,9 +133,9 @@ class World:
         if self.list_error is not None:
             raise self.list_error
         items = [
-            msgspec.Raw(encode({key: value for key, value in one.items() if key != "kind"}))
-            for one in self.stored.values()
-            if not isinstance(one, KubeError)
+            msgspec.Raw(encode({key: value for key, value in item.items() if key != "kind"}))
+            for item in self.stored.values()
+            if not isinstance(item, KubeError)
         ]
         if self.expires_once:
             await on_page([msgspec.Raw(encode(secret("gone-meanwhile")))])
@@ -218,10 +220,10 @@ async def test_a_copy_that_is_gone_by_then_is_no_failure() -> None:
     world = World("a")
     world.stored.clear()
     # when
-    found = await world.seen()
+    snapshot = await world.seen()
     # then its event is waited for, but not for ever
-    assert found.unread == {}
-    plan = plan_distribution(found)
+    assert snapshot.unread == {}
+    plan = plan_distribution(snapshot)
     assert (list(plan.steps), plan.requeue_after_s) == ([], READ_AGAIN_S)
 
 
@@ -230,10 +232,10 @@ async def test_a_copy_that_cannot_be_read_is_said_with_the_reason_and_read_again
     world = World("a", "b")
     world.stored["a"] = REFUSED
     # when
-    found = await world.seen()
+    snapshot = await world.seen()
     # then
-    assert found.unread == {"a": str(REFUSED)}
-    assert found.copies["b"].content
+    assert snapshot.unread == {"a": str(REFUSED)}
+    assert snapshot.copies["b"].content
     # when
     world.stored["a"] = secret("a")
     # then
@@ -256,7 +258,7 @@ async def test_many_copies_are_read_by_one_list_of_their_name(only: str) -> None
     # given nine own copies, and one that another distribution made
     world = World(*NINE, "other", only=only)
     copies = [*(secret(name) for name in NINE), secret("other", owner="another")]
-    world.stored = {one["metadata"]["namespace"]: one for one in copies}
+    world.stored = {copy["metadata"]["namespace"]: copy for copy in copies}
     world.show_copies(*copies)
     # then
     assert await world.known() == list(NINE)
@@ -298,9 +300,9 @@ async def test_nothing_is_read_for_a_distribution_that_writes_nothing(
     world = World("a")
     world.distribution["metadata"] |= metadata
     world.distribution["spec"] |= spec
-    found = await world.seen()
-    assert (found.copies, world.asked) == ({}, [])
-    assert not list(plan_distribution(found).steps)
+    snapshot = await world.seen()
+    assert (snapshot.copies, world.asked) == ({}, [])
+    assert not list(plan_distribution(snapshot).steps)
 
 
 async def test_a_distribution_that_is_gone_by_then_has_no_world() -> None:
@@ -337,8 +339,8 @@ def failures(plan: Plan) -> Sequence[Failure]:
 
 async def refused(world: World) -> Snapshot:
     """Every write that is planned now fails."""
-    found = await world.seen()
-    learn(world.read(), found, failures(plan_distribution(found)))
+    snapshot = await world.seen()
+    learn(world.read(), snapshot, failures(plan_distribution(snapshot)))
     return await world.seen()
 
 
@@ -353,13 +355,13 @@ async def three_refused() -> tuple[World, Snapshot]:
 
 
 async def test_a_write_that_fails_is_shown_by_the_condition_of_its_kind() -> None:
-    _, found = await three_refused()
-    plan = plan_distribution(found)
+    _, snapshot = await three_refused()
+    plan = plan_distribution(snapshot)
     assert plan.status is not None
     assert {
-        one["type"]: (one["failedNamespaces"], one["reason"])
-        for one in plan.status["conditions"]
-        if one["status"] == "True"
+        condition["type"]: (condition["failedNamespaces"], condition["reason"])
+        for condition in plan.status["conditions"]
+        if condition["status"] == "True"
     } == {
         "CreateResourceFailed": (["a"], str(REFUSED)),
         "UpdateResourceFailed": (["b"], str(REFUSED)),
@@ -369,8 +371,8 @@ async def test_a_write_that_fails_is_shown_by_the_condition_of_its_kind() -> Non
 
 async def test_a_failure_is_forgotten_when_the_write_has_gone_well() -> None:
     # given writes that failed
-    world, found = await three_refused()
-    assert list(found.failed) == ["a", "b", "c"]
+    world, snapshot = await three_refused()
+    assert list(snapshot.failed) == ["a", "b", "c"]
     # when they go well
     world.show(COPY_VIEWS["Secret"], secret("a"), secret("b", version=10))
     # then
@@ -381,12 +383,12 @@ async def test_each_failure_of_a_namespace_is_tried_again_later_than_the_one_bef
     # given a copy that cannot be made
     world = World("a")
     world.show_copies()
-    found = await world.seen()
-    plan = plan_distribution(found)
+    snapshot = await world.seen()
+    plan = plan_distribution(snapshot)
     # when it fails again and again
     waits = []
     for _ in range(12):
-        learn(world.read(), found, failures(plan))
+        learn(world.read(), snapshot, failures(plan))
         waits.append((await world.seen()).failed["a"].retry_at - NOW)
     # then
     assert waits[:4] == [1, 2, 4, 8]
@@ -404,9 +406,9 @@ async def test_another_kind_of_write_begins_with_the_shortest_wait() -> None:
     # when one has come, and cannot be updated
     world.show_copies(secret("a"))
     world.stored["a"] = secret("a", data={})
-    found = await refused(world)
+    snapshot = await refused(world)
     # then
-    assert (found.failed["a"].tries, found.failed["a"].retry_at) == (1, NOW + 1)
+    assert (snapshot.failed["a"].tries, snapshot.failed["a"].retry_at) == (1, NOW + 1)
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,12 @@ HASH = "kruise.io/sidecarset-hash"
 
 def started(*containers: Document, pods: int = 2, **strategy: Any) -> SidecarWorld:
     """A settled SidecarSet with that many pods."""
-    found = SidecarWorld(sidecarset("log", *(containers or [container("log")]), updateStrategy=strategy))
-    found.add(pods)
-    found.settle()
-    return found
+    sidecar_world = SidecarWorld(
+        sidecarset("log", *(containers or [container("log")]), updateStrategy=strategy)
+    )
+    sidecar_world.add(pods)
+    sidecar_world.settle()
+    return sidecar_world
 
 
 def waits_for(world: SidecarWorld) -> str | None:
@@ -270,6 +272,6 @@ def test_until_a_refused_write_is_tried_again_nothing_is_written_and_one_event_s
 def test_a_condition_that_cannot_be_written_holds_up_nothing() -> None:
     world = started()
     world.change(container("log", env=[{"name": "A", "value": "b"}]))
-    (stage,) = (one for one in world.plan().stages if one.purpose == Purpose.SET_CONDITIONS)
+    (stage,) = (stage for stage in world.plan().stages if stage.purpose == Purpose.SET_CONDITIONS)
     assert stage.is_optional
     assert stage.regardless

@@ -52,9 +52,9 @@ def test_what_was_read_is_written_byte_for_byte(text: str) -> None:
 
 def test_the_older_form_is_read_and_becomes_the_newer() -> None:
     """section 3.3"""
-    found = read_records({"key": '{"x":"h","log":"i"}'}, "key")
-    assert all(one.is_legacy for one in found.values())
-    assert records_text(found) == (
+    result = read_records({"key": '{"x":"h","log":"i"}'}, "key")
+    assert all(record.is_legacy for record in result.values())
+    assert records_text(result) == (
         '{"log":{"updateTimestamp":null,"hash":"i","sidecarSetName":"log","sidecarList":null},'
         '"x":{"updateTimestamp":null,"hash":"h","sidecarSetName":"x","sidecarList":null}}'
     )
@@ -127,8 +127,8 @@ def test_the_state_of_upgrades_is_written_in_order_and_read_back() -> None:
 )  # fmt: skip
 def test_of_a_state_what_is_not_there_is_not_known(item: Any, expected: State | None) -> None:
     """None of it can be read where a part cannot"""
-    found = read_state({STATE: orjson.dumps({"log": item}).decode()})
-    assert found == (None if expected is None else {"log": expected})
+    result = read_state({STATE: orjson.dumps({"log": item}).decode()})
+    assert result == (None if expected is None else {"log": expected})
 
 
 # ── hot upgrades, and the list ───────────────────────────────────────────────

@@ -30,10 +30,10 @@ def defaulted(doc: Document, *, old: Document | None = None, **settings: bool) -
 
 
 def bare() -> Document:
-    found = copy.deepcopy(statefulset(3).document)
-    spec = found["spec"]
-    found["spec"] = {field: spec[field] for field in ("selector", "template")}
-    return found
+    bare = copy.deepcopy(statefulset(3).document)
+    spec = bare["spec"]
+    bare["spec"] = {field: spec[field] for field in ("selector", "template")}
+    return bare
 
 
 def test_what_is_left_out_is_filled_in() -> None:
@@ -276,8 +276,8 @@ def test_names_of_pods_that_are_too_long_are_a_warning(spec: Document, is_warned
     """With the highest ordinal, they have at most 63 characters"""
     doc = document(**spec)
     doc["metadata"]["name"] = "w" * 61
-    warnings = [one for one in warnings_of_names(doc, KIND.derived, None) if "its last pod" in one]
-    assert [one.partition(":")[0] for one in warnings] == (["metadata.name"] if is_warned_of else [])
+    warnings = [name for name in warnings_of_names(doc, KIND.derived, None) if "its last pod" in name]
+    assert [warning.partition(":")[0] for warning in warnings] == (["metadata.name"] if is_warned_of else [])
 
 
 def test_all_errors_come_at_once() -> None:
@@ -429,10 +429,10 @@ def test_under_in_place_only_just_images_change(change: dict[str, Any], accepted
     after["spec"]["containers"][0] |= change
     after["metadata"]["annotations"] = {"free": "to change"}
     rolling = {"podUpdatePolicy": "InPlaceOnly"}
-    found = causes(document(rolling=rolling, template=after), old=document(rolling=rolling, template=before))
-    assert [cause.field for cause in found] == ([] if accepted else ["spec.template.spec"])
+    result = causes(document(rolling=rolling, template=after), old=document(rolling=rolling, template=before))
+    assert [cause.field for cause in result] == ([] if accepted else ["spec.template.spec"])
     if not accepted:
-        assert f"/spec/containers/0/{next(iter(change))}" in found[0].message
+        assert f"/spec/containers/0/{next(iter(change))}" in result[0].message
 
 
 def test_what_completes_a_deletion_is_let_through() -> None:
@@ -480,9 +480,9 @@ def test_a_client_of_v1alpha1_loses_nothing() -> None:
 
 
 def _pod(**spec: Any) -> Document:
-    found = copy.deepcopy(template())
-    found["spec"] |= spec
-    return found
+    pod = copy.deepcopy(template())
+    pod["spec"] |= spec
+    return pod
 
 
 @pytest.mark.parametrize(

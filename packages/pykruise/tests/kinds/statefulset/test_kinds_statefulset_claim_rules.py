@@ -23,8 +23,8 @@ def storage_class(
     name: str, *, expandable: bool | None, created: str = "", default: bool = False
 ) -> Document:
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
-    found: Document = {"metadata": {"name": name, "creationTimestamp": created, "annotations": annotations}}
-    return found if expandable is None else {**found, "allowVolumeExpansion": expandable}
+    result: Document = {"metadata": {"name": name, "creationTimestamp": created, "annotations": annotations}}
+    return result if expandable is None else {**result, "allowVolumeExpansion": expandable}
 
 
 def claim_fields(new: Document, old: Document, *classes: Document, fails: bool = False) -> list[str]:

@@ -95,5 +95,5 @@ def test_a_class_that_lets_volumes_grow_wakes_the_sets_whose_claims_follow_their
     # when
     woken = Woken(KIND, {STATEFUL_SET_VIEWS: sets}, settings=Settings(auto_resize_claims=is_on))
     # then
-    found = woken.by(STORAGE_CLASS_VIEWS, old, new)
-    assert found == (["follows"] if is_on and are_woken else [])
+    templates = woken.by(STORAGE_CLASS_VIEWS, old, new)
+    assert templates == (["follows"] if is_on and are_woken else [])

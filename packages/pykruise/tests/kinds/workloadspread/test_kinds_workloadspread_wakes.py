@@ -33,7 +33,7 @@ class Listening:
         self._woken = Woken(
             KIND,
             {
-                SPREAD_VIEWS: [view(one) for one in documents],
+                SPREAD_VIEWS: [view(document) for document in documents],
                 TARGET_VIEWS[REPLICA_SETS]: [
                     target(("apps/v1", "ReplicaSet", "web-h1"), controller_uid="uid-web")
                 ],
@@ -59,10 +59,10 @@ def target(owner: Any = CLONE_SET, **fields: Any) -> TargetView:
 
 def test_a_noted_pod_wakes_when_it_comes_and_goes() -> None:
     listening = Listening(spread(subset("a")), spread(subset("a"), name="other", target=DEPLOYMENT))
-    one = pod("p", annotations=NOTED)
-    assert listening.pod(None, one) == ["ws"]
-    assert listening.pod(one, None) == ["ws"]
-    assert listening.pod(one, pod("p", annotations=NOTED, phase="Running")) == []
+    goes = pod("p", annotations=NOTED)
+    assert listening.pod(None, goes) == ["ws"]
+    assert listening.pod(goes, None) == ["ws"]
+    assert listening.pod(goes, pod("p", annotations=NOTED, phase="Running")) == []
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ SELECTOR = {"matchLabels": {"app": "web"}}
 
 
 def meta(name: str, *, owner: str = "", **fields: Any) -> dict[str, Any]:
-    found = {"namespace": "ns", "name": name, "uid": f"u-{name}", "resourceVersion": "7", **fields}
+    meta = {"namespace": "ns", "name": name, "uid": f"u-{name}", "resourceVersion": "7", **fields}
     if owner:
         reference = {"apiVersion": "v1", "kind": "X", "name": owner, "uid": f"u-{owner}", "controller": True}
-        found["ownerReferences"] = [reference]
-    return found
+        meta["ownerReferences"] = [reference]
+    return meta
 
 
 def view(name: str, *, owner: str = "", created: str = "", **fields: Any) -> DocumentView:
@@ -111,7 +111,7 @@ def test_a_job_is_made_when_its_time_has_come_and_noted_by_the_next_plan() -> No
     # then
     assert second.stages == ()
     assert second.status is not None
-    assert [one["uid"] for one in second.status["active"]] == [job.uid]
+    assert [item["uid"] for item in second.status["active"]] == [job.uid]
     assert second.status["lastScheduleTime"] == "2023-11-14T22:13:00Z"
 
 

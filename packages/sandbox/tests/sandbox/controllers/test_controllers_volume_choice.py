@@ -141,7 +141,7 @@ def test_a_claim_that_waits_gets_the_smallest_volume_that_can_be_used_on_the_nod
     # then
     chosen = volumes.binding(node("n1"))
     assert chosen is not None
-    assert [(one.name, given and given.name) for one, given in chosen] == [("data", "fits")]
+    assert [(document.name, given and given.name) for document, given in chosen] == [("data", "fits")]
     assert volumes.check(node("n3")) == [NOTHING_TO_BIND]
 
 
@@ -157,7 +157,10 @@ def test_a_large_claim_does_not_lose_its_only_volume_to_a_small_one() -> None:
     chosen = found(*docs, names=("a-large", "b-small")).binding(node("n1"))
     # then
     assert chosen is not None
-    assert {one.name: given and given.name for one, given in chosen} == {"a-large": "five", "b-small": "one"}
+    assert {document.name: given and given.name for document, given in chosen} == {
+        "a-large": "five",
+        "b-small": "one",
+    }
     # and one volume is not given twice
     assert found(*docs[:3], names=("a-large", "b-small")).check(node("n1")) == [NOTHING_TO_BIND]
 
@@ -170,7 +173,7 @@ def test_a_volume_can_be_made_where_the_class_allows_it() -> None:
     # then
     chosen = volumes.binding(node("n1", zone="b"))
     assert chosen is not None
-    assert [(one.name, given) for one, given in chosen] == [("data", None)]
+    assert [(document.name, given) for document, given in chosen] == [("data", None)]
     assert volumes.check(node("n2", zone="c")) == [NOTHING_TO_BIND]
 
 
