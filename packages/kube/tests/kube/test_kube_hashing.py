@@ -8,7 +8,7 @@ from pykruise.kube.values.hashing import ALPHABET, fnv32, fnv32a, hash_text, ran
 
 
 @pytest.mark.parametrize(
-    ("data", "one", "one_a"),
+    ("data", "item", "one_a"),
     [(b"", 2166136261, 2166136261), (b"a", 84696446, 3826002220), (b"foobar", 837857890, 3214735720)],
 )
 def test_fnv_gives_the_published_values(data: bytes, item: int, one_a: int) -> None:

@@ -47,7 +47,7 @@ def test_every_kind_that_is_served_says_how_far_its_objects_are() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "found",
+    "value",
     [
         {"metadata": {}},
         {"metadata": {"name": "web"}, "spec": {}, "status": {}},
@@ -114,7 +114,7 @@ def test_counts_decide_for_a_status_by_openkruise(
 
 
 @pytest.mark.parametrize(
-    ("kind", "found", "wanted"),
+    ("kind", "value", "wanted"),
     [
         ("BroadcastJob", obj(phase="running", desired=3, active=3), "Progressing"),
         ("BroadcastJob", obj(phase="completed", desired=3, succeeded=2, failed=1), "Healthy"),

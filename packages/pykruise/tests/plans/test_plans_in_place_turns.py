@@ -52,7 +52,7 @@ def turn(pod: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
 
 
 @pytest.mark.parametrize(
-    ("one", "hook"),
+    ("item", "hook"),
     [
         (pod(), None),
         (pod(hooked=True), None),
@@ -83,7 +83,7 @@ def test_an_update_that_nothing_holds_begins(item: PodView, hook: LifecycleHook 
 
 
 @pytest.mark.parametrize(
-    ("one", "hook", "code"),
+    ("item", "hook", "code"),
     [
         (pod("PreparingUpdate", hooked=True), LABELS, Code.IN_PLACE_UPDATE_HOOK),
         (pod("Updated"), None, Code.UPDATING_IN_PLACE),

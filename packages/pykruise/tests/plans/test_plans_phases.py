@@ -44,7 +44,7 @@ def deletion(pod: PodView, hook: LifecycleHook | None = None) -> tuple[Step | No
 
 
 @pytest.mark.parametrize(
-    ("one", "hook", "insists"),
+    ("item", "hook", "insists"),
     [
         (pod(), None, False),
         (pod(serving=False), None, True),
@@ -95,7 +95,7 @@ def test_a_hook_that_takes_pods_out_of_service_does_so_in_the_same_write(state: 
 
 
 @pytest.mark.parametrize(
-    ("one", "hook"),
+    ("item", "hook"),
     [
         (pod(hooked=True, state="PreparingDelete", readiness_gates=GATES), HOOK),
         (pod(hooked=True, state="PreparingDelete"), MARKING),

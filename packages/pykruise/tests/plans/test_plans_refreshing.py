@@ -214,7 +214,7 @@ HELD = pod(conditions=(ConditionView(keys.IN_PLACE_READY, "False"),))
 
 
 @pytest.mark.parametrize(
-    ("one", "conditions", "metadata", "is_complete", "subresource", "version"),
+    ("item", "conditions", "metadata", "is_complete", "subresource", "version"),
     [
         (pod(), [TRUE], METADATA, False, "status", ""),
         (pod(), [TRUE], None, False, "status", ""),

@@ -75,7 +75,7 @@ async def test_a_revision_of_an_owner_of_before_is_asked_for_once(live: str, is_
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [
         pytest.param(revision("new"), id="its own"),
         pytest.param(revision(""), id="an orphan"),

@@ -202,7 +202,7 @@ def test_a_resize_is_guarded_as_the_gate_has_it_section_8(
 
 @pytest.mark.parametrize("field", ["disruptedPods", "unavailablePods"])
 @pytest.mark.parametrize(
-    ("since", "created", "found"),
+    ("since", "created", "value"),
     [
         (ago(3600), ago(3600), True),
         (ago(3601), ago(3600), False),

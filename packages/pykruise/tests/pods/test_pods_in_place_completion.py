@@ -90,7 +90,7 @@ def test_image_names_are_compared_in_their_full_form(spec: str, shown: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("text", "other"),
     [
         ("nginx:1", "nginx:2"),
         ("nginx", "acme/nginx"),

@@ -103,7 +103,7 @@ UPDATE_HOOK = Lifecycle(in_place_update=hook("f"))
 
 
 @pytest.mark.parametrize(
-    ("found", "lifecycle", "expected"),
+    ("value", "lifecycle", "expected"),
     [
         (pod("PreparingNormal"), None, S.NORMAL),
         (pod("PreparingNormal", node=False), None, None),

@@ -17,7 +17,7 @@ from pykruise.pods.template.typed_parts import (
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "value"),
     [
         ({"spec": {"containers": [None]}}, {"spec": {"containers": [{}]}}),
         ({"metadata": {"labels": {"a": None}}}, {"metadata": {"labels": {"a": ""}}}),

@@ -16,7 +16,7 @@ def expression(operator: str, *values: str, key: str = "zone") -> dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("one", "wrong"),
+    ("compares", "wrong"),
     [
         (expression("In", "a"), []),
         (expression("In"), ["values"]),
@@ -41,7 +41,7 @@ def test_an_expression_needs_what_its_operator_compares_with(
 
 
 @pytest.mark.parametrize(
-    ("one", "wrong"),
+    ("entry", "wrong"),
     [
         (expression("In", "n1", key="metadata.name"), []),
         (expression("In", "n1", "n2", key="metadata.name"), ["values"]),
@@ -68,7 +68,7 @@ def test_a_preference_is_a_term_like_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "wrong"),
+    ("entry", "wrong"),
     [
         ({"operator": "Exists"}, []),
         ({"key": "a", "value": "b"}, []),

@@ -44,7 +44,7 @@ def test_the_last_gate_that_opens_puts_it_back_and_leaves_no_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "changed"),
+    ("value", "changed"),
     [
         (pod(READY, RUNNING), OPEN),
         (pod(NOT_READY, RUNNING), CLOSED),

@@ -45,7 +45,7 @@ def test_the_recorded_selector_may_act() -> None:
     assert check_selector(WEB, owned=[stored(1, record=WEB)], pods=[]) == Managed()
 
 
-@pytest.mark.parametrize("found", [API, {}, {"matchLabels": {"app": "web", "tier": "front"}}])
+@pytest.mark.parametrize("value", [API, {}, {"matchLabels": {"app": "web", "tier": "front"}}])
 def test_another_selector_than_the_recorded_one_touches_nothing(value: dict[str, Any]) -> None:
     """daemonset case 63; whatever the revisions and pods look like"""
     verdict = check_selector(value, owned=[stored(1, record=WEB)], pods=[{"app": "web"}])

@@ -152,7 +152,7 @@ DOC: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "values"),
     [
         (".a.list[0].n", [1]),
         ("{.a.list[0].n}", [1]),

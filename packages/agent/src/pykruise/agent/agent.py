@@ -115,7 +115,7 @@ class Agent:
         self._stopping.set()
 
     def problems(self) -> Mapping[str, Sequence[str]]:
-        """By health check, what is not as it should be."""
+        """Problems of the agent by health check."""
         return {
             check: () if part.cache.stats().synced else (_unfilled(part.cache),)
             for part in self.parts

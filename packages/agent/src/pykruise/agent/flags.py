@@ -104,7 +104,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def help_text() -> str:
-    """What --help prints."""
+    """The text that --help prints."""
     intro = (
         "Pull images ahead, recreate containers, probe pods and report what runs on the node $NODE_NAME,"
         " until SIGTERM or Ctrl-C."

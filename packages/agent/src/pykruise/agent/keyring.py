@@ -54,8 +54,9 @@ class Keyring:
     async def credentials_for(
         self, image: ImageName, wanted: Wanted, secrets: Sequence[SecretName]
     ) -> list[Credential]:
-        """Those that match, in the order in which to try them; empty: pull without credentials. Of the image's secrets
-        those of a namespace that asks for this tag are used (agent/rules/pull_secrets.py)."""
+        """Matching credentials, in the order in which to try them; empty: pull without credentials. Of the image's
+        secrets those of a namespace that asks for this tag are used (agent/rules/pull_secrets.py).
+        """
         credentials: list[Credential] = []
         for secret in secrets:
             kept = await self._read(secret)

@@ -55,7 +55,7 @@ GRACE_LABELS: Final = (
 )
 PRE_STOP: Final = "io.kubernetes.container.preStopHandler"
 PORTS: Final = "io.kubernetes.container.ports"
-"""What kubelets write at containers, in annotations."""
+"""Annotation in which kubelets record the ports of a container."""
 
 RestartKey = tuple[Key, str]
 """A pod, and one of its containers."""
@@ -154,7 +154,7 @@ class MetadataReporter:
         return list(result.values())
 
     async def _entry(self, pod: NodePod, runtime: Runtime, container: Container) -> tuple[Reported, bool]:
-        """What is reported of a container, and whether that is all."""
+        """The report about a container, and whether the report is complete."""
         container_id = scheme_id(runtime, container)
         known = (pod.reported or {}).get(container.name)
         if known is None or known.container_id != container_id:
@@ -221,7 +221,7 @@ class MetadataReporter:
 
 
 def environment_in(text: bytes) -> Mapping[str, str]:
-    """What `env` prints: `NAME=value`, one a line."""
+    """Variables in the output of `env`: `NAME=value`, one per line."""
     lines = text.decode(errors="replace").splitlines()
     pairs = (line.partition("=") for line in lines)
     return {name: value for name, equals, value in pairs if equals}

@@ -101,9 +101,9 @@ class Prober:
         self._reported: dict[CheckKey, Check] = {}
         self._started_at: dict[str, Instant] = {}
         self._exec_after: dict[str, float] = {}
-        """By the pod's uid: from when (loop's time) the next command may be started in it."""
+        """Pod UID to the loop time from which the next command may start in the pod."""
         self._execs = Counter[str]()
-        """By the pod's uid: commands that run in it."""
+        """Pod UID to the commands that run in the pod."""
         self.status_writes = 0
         checks: WorkQueue[CheckKey] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
         self.controller = Controller("prober", self._check, queue=checks, workers=WORKERS, clock=clock)

@@ -1,4 +1,4 @@
-"""What can be done to an object, as commands: shown to be copied, and with --actions done by the very same command.
+"""Actions on an object, as commands: shown for copying, and run with --actions by the same command.
 
 document ──▶ actions_of() (pure) ──▶ Action: words of `kubectl kruise` ──▶ text to copy
                                                                       └──▶ done(): cli/kubectl/entry.py, as the user
@@ -35,7 +35,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     label: str
     value: str = ""
-    """What it is now."""
+    """Current value of the field."""
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,7 +49,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """To be copied, with the values that the fields have now."""
     fields: tuple[Field, ...] = ()
     subresource: str = ""
-    """What is patched, where that is not the object itself."""
+    """The patched subresource; empty: the object itself."""
 
 
 def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:

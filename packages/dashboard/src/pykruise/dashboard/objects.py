@@ -30,7 +30,7 @@ from pykruise.kube.resources import (
 from pykruise.runtime.views import BY_CONTROLLER, BY_NAMESPACE, Views
 
 ROLLOUTS: Final = Resource("rollouts.kruise.io", "v1beta1", "rollouts", "Rollout")
-"""Of OpenKruise's rollouts, a project of its own: shown where a cluster has it."""
+"""OpenKruise Rollouts, a separate project, shown where the cluster serves them."""
 
 BY_UID: Final = "uid"
 
@@ -61,7 +61,7 @@ class ObjectView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     labels: Mapping[str, str]
     raw: bytes
     waits: bool = False
-    """Of a pod: whether it may not be serving, so that it is worth a closer look."""
+    """Whether the pod might not serve, so that a closer look is needed."""
 
     @property
     def document(self) -> Document:
@@ -70,7 +70,7 @@ class ObjectView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def watched_resources() -> tuple[Resource, ...]:
-    """What the dashboard lists and watches, and needs the right to."""
+    """Resources that the dashboard lists and watches, and needs rights for."""
     own = dict.fromkeys(kind.resource for kind in kinds() if kind.versions)
     return (*own, ROLLOUTS, *_BUILT_IN)
 

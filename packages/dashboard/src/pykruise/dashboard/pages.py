@@ -1,4 +1,4 @@
-"""What there is to look at: boards that all browsers share, and pages that live while they are open.
+"""Content of the dashboard: boards that all browsers share, and pages that live while they are open.
 
 stream?page=rollouts|pods|jobs|others ──▶ Feeds' boards
 stream?page=workload&… ──▶ one WorkloadPage for all who look: a change in its namespace ──▶ look, at most twice a second
@@ -79,7 +79,7 @@ class Start(Protocol):
 
 
 class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """What pages are made from. `client` reads from the caches."""
+    """Inputs of pages. `client` reads from the caches."""
 
     caches: Caches
     feeds: Feeds
@@ -325,7 +325,7 @@ class _WorkloadPage:
         return revisions_in(infos, _info_of(self._resource, document), shown)
 
     def _pods(self, view: ObjectView, document: Document) -> list[ObjectView]:
-        """Those that it, or something that it owns, controls; of a kind that owns none, those that it selects."""
+        """Pods that the object or one of its dependents controls; for a kind that owns no pods, the selected pods."""
         shown, pods = self._shown, self._around.caches[PODS]
         if shown is None or shown.pods == "owned":
             views = self._owned(view.uid)
@@ -344,7 +344,7 @@ class _WorkloadPage:
         return views
 
     def _marked(self, pods: Iterable[ObjectView], mark: str) -> list[ObjectView]:
-        """Those that say in an annotation that they belong to the object; a glance at their JSON is enough."""
+        """Pods with an annotation that names the object, found by a quick search of their JSON."""
         name = self._key.name.encode()
         return [pod for pod in pods if mark.encode() in pod.raw and name in pod.raw]
 
@@ -356,7 +356,7 @@ class _WorkloadPage:
         return [pod for pod in self._marked(pods, mark) if selector.matches(pod.labels)]
 
     async def _events(self, client: Client, uid: str) -> list[Document] | None:
-        """Of the object itself; None: they may not be read."""
+        """Events of the object itself; None without the right to read events."""
         try:
             listed = await client.list(
                 EVENTS, self._key.namespace or "default", field_selector=f"involvedObject.uid={uid}"
@@ -392,7 +392,7 @@ def _info_of(resource: Resource, document: Document) -> Info:
 
 
 class _HealthPage:
-    """What one user may ask about the installation, again and again."""
+    """Repeated questions of one user about the installation."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client

@@ -46,7 +46,7 @@ _STOP_S: Final = 1.0
 
 
 class DashboardOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `pykruise dashboard` was asked for."""
+    """Options of `pykruise dashboard`."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -230,7 +230,7 @@ _AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
 
 
 async def _user_of(client: Client) -> User:
-    """Who the kubeconfig says one is; older API servers do not tell."""
+    """The user of the kubeconfig; older API servers cannot report it."""
     with suppress(KubeError):
         answer = await post(
             client, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {}

@@ -1,4 +1,4 @@
-"""What browsers ask: the page, its files, a login, streams of rows, what-if questions, and actions where they are on.
+"""Requests of browsers: the page, its files, a login, streams of rows, what-if questions, and actions where enabled.
 
 HttpServer (kube/http/server.py) ──▶ Guard: Host, Origin ──▶ Server.answer() ──▶ Response, or a RowStream
     GET  /                      the page; knows nothing of the cluster
@@ -76,7 +76,7 @@ _DATA: Final = {**_SAFE, "cache-control": "no-store", "content-type": "applicati
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page says of the whole."""
+    """Facts about the whole dashboard."""
 
     version: str
     cluster: str
@@ -96,7 +96,7 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class Pages(Protocol):
-    """What there is to look at."""
+    """All content of the dashboard."""
 
     def open(self, query: Mapping[str, str], session: Session) -> Opened | None:
         """The board of a page; None: there is no such page. Raises CommandError for one that cannot be meant."""
@@ -107,7 +107,7 @@ class Pages(Protocol):
         ...
 
     async def plan(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
-        """What if? Raises CommandError, KubeError."""
+        """Answers a what-if question. Raises CommandError, KubeError."""
         ...
 
     async def rights(self, asked: Mapping[str, Any], session: Session) -> Mapping[str, Any]:

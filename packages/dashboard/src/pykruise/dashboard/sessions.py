@@ -1,4 +1,4 @@
-"""Who is logged in: a cookie for each browser, and behind it the user, what they may see, and their own client.
+"""Sessions: a cookie for each browser, and for each cookie the user, the user's access and the user's own client.
 
 POST api/login {token} ──▶ Sessions.log_in() ──TokenReview, or the one-time token of a laptop──▶ Session ──▶ cookie
 
@@ -78,7 +78,7 @@ class LaptopDoor:
         self._token = ""
 
     def new_token(self) -> str:
-        """Of the next link; an older one is void."""
+        """Token of the next link; the previous link becomes invalid."""
         self._token = secrets.token_urlsafe(32)
         return self._token
 
@@ -103,7 +103,7 @@ class LaptopDoor:
 
 
 _REVIEWS_AT_ONCE: Final = 4
-"""Who guesses tokens waits in a line, and the API server has other work."""
+"""Reviews at once are few, so that guessed tokens wait and the API server stays free for other work."""
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
@@ -208,11 +208,11 @@ class Sessions:
         return cookie
 
     async def of_cookie(self, cookie: str) -> Session | None:
-        """Who a browser is; None: not logged in, or not any more."""
+        """The session of a browser; None: not logged in, or no longer."""
         return await self._checked(_key(cookie)) if cookie else None
 
     async def of_header(self, token: str) -> Session | None:
-        """Who a proxy says that it is, by the token that it sends with each request. Raises KubeError."""
+        """The session of a user whose proxy sends the user's token with each request. Raises KubeError."""
         key = _key(f"header {token}")
         lock = self._entering.setdefault(key, asyncio.Lock())
         try:
@@ -279,5 +279,5 @@ class Sessions:
 
 
 def _key(secret: str) -> str:
-    """What is kept of a cookie: the time that a comparison takes says nothing about it."""
+    """Stored form of a cookie; the duration of a comparison reveals nothing about the cookie."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -21,7 +21,7 @@ JOINED_S: Final = 0.25
 """Changes of so long go out together."""
 HEARTBEAT_S: Final = 15.0
 _ROWS: Final = 100
-"""In one event: a browser works on one at a time."""
+"""Rows in one event: a browser processes one event at a time."""
 _SIZE: Final = 64 * 1024
 """... or so many bytes of them."""
 
@@ -72,7 +72,7 @@ class RowStream:
 
     @property
     def content_type(self) -> str:
-        """Of server-sent events."""
+        """Content type of server-sent events."""
         return "text/event-stream; charset=utf-8"
 
     @property

@@ -1,4 +1,4 @@
-"""What if: `pykruise plan --set …` for a box in the page, with the chart of `simulate`. Nothing is written.
+"""What-if questions: `pykruise plan --set …` for a box in the page, with the chart of `simulate`. Nothing is written.
 
 kind, name, changes ──▶ changed_by() ──dry run with the user's own rights──▶ forecast_and_play() ──▶ lines, SVG, command
 """
@@ -25,7 +25,7 @@ MOST_LINES: Final = 400
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the box shows."""
+    """Content of the what-if box."""
 
     lines: tuple[str, ...]
     """As `pykruise plan` prints them."""

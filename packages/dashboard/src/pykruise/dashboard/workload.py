@@ -28,7 +28,7 @@ MOST_PODS: Final = 1_000
 MOST_EVENTS: Final = 100
 MOST_REVISIONS: Final = 20
 MOST_LINES: Final = 50
-"""Of what a revision changed."""
+"""Longest diff of a revision, in lines."""
 MOST_WORDS: Final = 2_000
 
 
@@ -98,7 +98,7 @@ class EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """What the object says itself, and what can be done about it."""
+    """Status and available actions of the object."""
 
     row: RolloutRow
     conditions: tuple[Condition, ...]
@@ -287,7 +287,7 @@ def events_part(events: Sequence[Document], *, namespace: str) -> Part:
 
 
 def nodes_part(job: Document, resource: Resource, node_images: Sequence[Document]) -> Part:
-    """Of a job that pulls images: how far each node is. Seen by who may list `resource`, which keeps the images."""
+    """Progress of each node, for a job that pulls images. Seen by who may list `resource`, which keeps the images."""
     rows = [
         {"node": node, "phase": phase, "progress": progress, "message": message[:MOST_WORDS]}
         for node, phase, progress, message in image_rows(job, node_images)

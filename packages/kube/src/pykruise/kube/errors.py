@@ -1,4 +1,4 @@
-"""What can go wrong between a client and an API server, as types.
+"""Types of the errors between a client and an API server.
 
 KubeError
 ├── TransportError            no answer came; `sent` tells whether the request may have taken effect

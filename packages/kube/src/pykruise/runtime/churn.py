@@ -56,7 +56,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> Reason:
-        """What the object waits for. Its message stays the same while this hold lasts."""
+        """Reason for which the object waits. Its message stays the same while this hold lasts."""
         remedy = (
             "see what marks or changes the objects that it makes: its template, a webhook, another controller"
         )
@@ -75,7 +75,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Object(msgspec.Struct):
-    """What is known of one object at one generation of its spec."""
+    """Facts about one object at one generation of its spec."""
 
     uid: str
     generation: int
@@ -98,7 +98,7 @@ class ChurnBrake:
         self._now = now
         self._entries = entries
         self._writes: OrderedDict[tuple[str, int, Resource, Key, int], float] = OrderedDict()
-        """By the object's uid and generation, and for a patch a hash of what it says: when it was written."""
+        """Times of writes by the object's UID and generation, and for a patch a hash of its content."""
         self._objects: OrderedDict[tuple[Resource, Key], _Object] = OrderedDict()
 
     def __len__(self) -> int:

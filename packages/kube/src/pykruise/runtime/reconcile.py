@@ -55,9 +55,8 @@ SLICE_S = 1.0
 must notice that it was scaled back meanwhile, and that its first pods wait for their next step."""
 
 MADE_LATELY_S = 1.0
-"""Who makes objects again so soon, for an owner of which nothing newer is known, first looks whether it is still
-there: garbage collection removes what is made for one that is gone, each removal is an event, and a cache that is
-behind would have them made for ever."""
+"""An owner that creates objects again so soon is read first, to check that it still exists: garbage collection removes
+the objects of a deleted owner, each removal is an event, and a stale cache would create them again for ever."""
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
@@ -122,7 +121,7 @@ RecordEvent = Callable[[Owner, Note, int], None]
 
 
 class _Past(msgspec.Struct):
-    """What the reconciler remembers of an object."""
+    """Memory of the reconciler about an object."""
 
     owed_since: float | None = None
     """Since when a status was to be written that waits for the writes of its plan."""
@@ -490,8 +489,9 @@ class Reconciler:
         self._rollouts.note(owner.key, generation, standing, since=since, now=snapshot.now)
 
     def _look_for_unkept(self, owner: Owner, patch: Patch, *, now: float) -> float | None:
-        """Of what was written just now. What another manager has taken away before was not in the patch. Returns when
-        a status without a field that was missing for the first time is written again."""
+        """Checks the objects that were written just now. What another manager has taken away before was not in the
+        patch. Returns when a status without a field that was missing for the first time is written again.
+        """
         written = patch.body["status"] if isinstance(patch.body, dict) else {}
         stored = self._objects.get(owner.key)
         if stored is not None and stored.uid == owner.uid:
@@ -537,7 +537,7 @@ def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> N
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a status: nothing to do or written, due later, or failed."""
+    """Result of a status: nothing to do or written, due later, or failed."""
 
     due_in_s: float | None = None
     failure: Failure | None = None

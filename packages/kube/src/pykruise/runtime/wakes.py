@@ -61,8 +61,8 @@ class Wake(msgspec.Struct, frozen=True, kw_only=True):
     on: Views[Any]
     keys: Callable[[Change[Any], Around[Any]], Iterable[Key | Later]]
     wakes_absent: bool = True
-    """Of a kind that also acts on objects that are not there (`Control.absent`): whether it hears of this while there
-    are none."""
+    """For a kind that also acts on absent objects (`Control.absent`): whether the event is delivered while none exists.
+    """
 
 
 def itself(views: Views[T], *, when: Callable[[T], bool] | None = None) -> Wake:

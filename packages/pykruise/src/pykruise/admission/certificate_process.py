@@ -1,4 +1,4 @@
-"""Who examines and renews certificates for a manager's webhooks: this process, or one that ends when it has answered.
+"""Process that examines and renews webhook certificates: this process, or a child that ends after its answer.
 
 WebhookSync ──▶ CertificateWork ──▶ InProcess, or CertificateProcess ══ JSON ══▶ certificate_work.py
 """

@@ -1,4 +1,4 @@
-"""What takes the `cryptography` package: certificates are made, and what is to be known of some is read off them.
+"""Work that needs the `cryptography` package: creating certificates and reading facts from them.
 
 stored certificates, host ──▶ examine() ──▶ Facts (certificates.py judges by them)
 stored certificates, host, now ──▶ renewed() ──▶ Certificates
@@ -74,7 +74,7 @@ def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certific
 
 @remember(entries=8, longest=64 * 1024)
 def examine(stored: Certificates, *, host: str) -> Facts:
-    """What is to be known of a pair that is to serve as `host`, and of its authority."""
+    """Facts about a pair that must serve as `host`, and about its authority."""
     authorities = tuple(
         certificate.fingerprint(hashes.SHA256()).hex() for certificate in _readable(stored.authority)
     )

@@ -42,7 +42,7 @@ class Period(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be known of a pair that is to serve as some host, and of its authority."""
+    """Facts about a pair that must serve as some host, and about its authority."""
 
     problem: str = ""
     """Why it is of no use at any time."""
@@ -54,7 +54,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What certificate_work.py is asked as a program: Facts, or with `renew_at` new Certificates."""
+    """Request to certificate_work.py as a program: Facts, or with `renew_at` new Certificates."""
 
     stored: Certificates | None
     host: str

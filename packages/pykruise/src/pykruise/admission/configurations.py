@@ -71,7 +71,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     host: str = ""
     """WEBHOOK_HOST: a name or an address."""
     port: int = 9876
-    """Of the server; only for `host`. A Service has port 443."""
+    """Port of the server; only for `host`. A Service has port 443."""
 
     @property
     def name(self) -> str:
@@ -186,7 +186,9 @@ def mismatches(live: Mapping[str, Any], rules: Mapping[str, ReviewRule], *, bund
 
 
 def current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchCondition, ...]]:
-    """What this program has API servers ask for at present, by the path of the entry; entries without any too."""
+    """Match conditions that API servers use for this program now, by the path of the entry; also entries without
+    conditions.
+    """
     return {
         _path(entry): tuple(
             MatchCondition(condition["name"], condition["expression"])

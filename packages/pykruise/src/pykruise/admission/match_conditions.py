@@ -79,7 +79,7 @@ class ConditionRemover:
         self._settle_s = settle_s
         self._writing = {name: asyncio.Lock() for _, name in CONFIGURATIONS}
         self._without: dict[str, tuple[str, float]] = {}
-        """By configuration: the version in which it was last seen without conditions, and since when."""
+        """Configuration to the version that was last seen without conditions, and the time."""
 
     def note(self, live: Document) -> None:
         """A configuration as it was read."""

@@ -37,7 +37,7 @@ _CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 class Counts(Protocol):
-    """What protection needs to know of the cluster. Each raises KubeError when it cannot be known."""
+    """Counts of the cluster that protection needs. Each raises KubeError when it cannot be known."""
 
     async def active_pods(self, namespace: str) -> int:
         """Pods that are neither finished nor being deleted."""
@@ -107,7 +107,7 @@ class Protection:
     async def _why_not(
         self, request: AdmissionRequest, old: Mapping[str, Any], value: str | None
     ) -> str | None:
-        """What follows the general words of the refusal; None when the deletion is allowed."""
+        """Reason after the general words of the refusal; None when the deletion is allowed."""
         which = (request.resource.group, request.resource.plural)
         if which not in self._workloads | _WHOLE | {_NAMESPACES, _CRDS}:
             return None

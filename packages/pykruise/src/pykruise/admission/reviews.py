@@ -104,7 +104,7 @@ class Review(msgspec.Struct, frozen=True):
 
 
 def decode_review(body: bytes) -> Review:
-    """What is asked. Raises ReviewError."""
+    """Decodes an AdmissionReview. Raises ReviewError."""
     try:
         review = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

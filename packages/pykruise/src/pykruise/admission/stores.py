@@ -55,7 +55,7 @@ class StoreError(Exception):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """What a store holds. `version` goes back with a write that replaces it."""
+    """Content of a store. `version` goes back with a write that replaces it."""
 
     certificates: Certificates
     version: str = ""
@@ -70,7 +70,7 @@ class CertificateStore(Protocol):
         ...
 
     async def read(self) -> Stored | None:
-        """What is there; None when nothing is. Raises KubeError, OSError, StoreError."""
+        """Stored certificates; None when the store is empty. Raises KubeError, OSError, StoreError."""
         ...
 
     async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
@@ -164,7 +164,7 @@ class CertificateFolder:
         return self.path / CHAIN_FILE, self.path / KEY_FILE
 
     def read(self) -> Certificates | None:
-        """What is there; None when one of the files is missing. Raises OSError."""
+        """Stored certificates; None when one of the files is missing. Raises OSError."""
         values: dict[str, bytes] = {}
         for name, field in _FIELDS.items():
             try:
@@ -223,7 +223,7 @@ def _write_private(path: Path, content: bytes) -> None:
 
 
 def certificates_in(doc: Mapping[str, Any], fields: Mapping[str, str] = _ANY_FIELDS) -> Certificates:
-    """What a Secret holds; what is missing or no base64 is empty."""
+    """Certificates in a Secret; values that are missing or not base64 are empty."""
     data = doc.get("data") or {}
     values = dict.fromkeys(fields.values(), b"")
     for name, field in fields.items():

@@ -1,4 +1,4 @@
-"""What webhook certificates, webhook configurations and conversion stanzas need now. Pure.
+"""Plan for webhook certificates, webhook configurations and conversion stanzas. Pure.
 
 stored certificates + Waits     ──▶ plan_certificates()   ──▶ renewed or not, served at once or not
 Observed + WebhookTarget + Waits ──▶ plan_configurations() ──▶ ConfigurationPlan: patches, problems, when to look again
@@ -60,7 +60,7 @@ otherwise), within which they store what was reviewed: nothing is narrowed betwe
 
 
 class CrdView(MetadataView, frozen=True, kw_only=True):
-    """What is needed of a CRD."""
+    """Fields of a CRD that the plan needs."""
 
     group: str
     kind: str
@@ -99,10 +99,10 @@ def project_crd(raw: bytes | msgspec.Raw) -> CrdView:
 
 
 class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """What this program serves and where; the same in every pass."""
+    """Served paths and their address; the same in every pass."""
 
     rules: Mapping[str, ReviewRule]
-    """By every path that is served."""
+    """Rules by path, for every served path."""
     converted: frozenset[tuple[str, str]]
     """Group and kind of what is converted here."""
     endpoint: Endpoint
@@ -112,25 +112,26 @@ class WebhookTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What one pass has read."""
+    """Observations of one pass."""
 
     at: float
     """Seconds of the event loop."""
     bundle: bytes
     """The authority that API servers have to believe."""
     configurations: Mapping[str, Document | None]
-    """By name; None: not there."""
+    """Configurations by name; None: missing."""
     crds: Sequence[CrdView]
     selectors: Interests | None
-    """By caches, perhaps a moment old; None: not read yet."""
+    """Selectors from caches, perhaps a moment old; None: not read yet."""
     listed_selectors: Interests | None = None
-    """By the API server itself, where a plan needs them (`needs_selectors`)."""
+    """Selectors from the API server, where a plan needs them (`needs_selectors`)."""
 
 
 # ── waiting ──────────────────────────────────────────────────────────────────
 
 Waits = Mapping[str, tuple[object, float]]
-"""By subject: the fact that has to hold for a while, and since when it does (seconds of the event loop)."""
+"""Waits by subject: the fact that must hold for a while, and the time since which it holds (seconds of the event loop).
+"""
 
 
 class _Waiting:
@@ -161,7 +162,7 @@ class _Waiting:
 
 
 class CertificatePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done about certificates."""
+    """Planned changes of certificates."""
 
     renew_because: str = ""
     """Not empty: new ones are made and stored, before anything else."""
@@ -227,11 +228,11 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigurationPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be written to webhook configurations and CRDs."""
+    """Planned changes of webhook configurations and CRDs."""
 
     patches: tuple[Patch, ...] = ()
     problems: tuple[str, ...] = ()
-    """What only a person can put right; patches are written all the same."""
+    """Problems that only a person can correct; patches are written nevertheless."""
     again_s: float | None = None
     """Until another plan may say something else although nothing changed; None: never."""
     needs_selectors: bool = False

@@ -50,7 +50,7 @@ async def run_doctor(
 
 
 async def examined(given: Client, *, namespace: str) -> tuple[list[Finding], str]:
-    """What is found, and what to say about all of it; raises CommandError when no API server answers."""
+    """Findings, and a summary of them; raises CommandError when no API server answers."""
     client = Client(given.transport, user_agent="pykruise-doctor", retry=RetryPolicy(reads=1, writes=0))
     await _check_reached(client)
     findings = joined(await examine(Live(client, namespace=namespace, clock=system_clock)))

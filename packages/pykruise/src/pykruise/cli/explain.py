@@ -220,7 +220,7 @@ def code_of(explanation: Explanation) -> int:
 
 
 class Targets(msgspec.Struct, frozen=True):
-    """What the arguments name: single objects, and kinds all of whose objects are meant."""
+    """Targets that the arguments name: single objects, and kinds all of whose objects are selected."""
 
     single: tuple[tuple[Kind | None, str], ...] = ()
     kinds: tuple[Kind | None, ...] = ()

@@ -143,7 +143,7 @@ _ASKING: Final = frozenset({"explain", "plan", "simulate", "doctor"})
 """Commands that take kubectl's global flags."""
 
 _OWN_FLAGS: Final = frozenset({"kubeconfig", "context", "namespace"})
-"""Those that are options of each command."""
+"""Flags that are options of each command."""
 
 
 def _pipe_closed() -> int:

@@ -89,7 +89,7 @@ async def run_plan(
 T = TypeVar("T")
 
 LONG_S: Final = 2.0
-"""What takes longer shows its progress."""
+"""Seconds after which work shows its progress."""
 
 
 async def _noted_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
@@ -103,7 +103,7 @@ async def _noted_if_long(work: Awaitable[T], what: str, note: Callable[[str], ob
 async def planned(
     client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
 ) -> Forecast | Outlook:
-    """What applying it would do, whichever kind it is. Raises KubeError for what cannot be read."""
+    """Forecast of applying the object, for any kind. Raises KubeError for what cannot be read."""
     kind = of_document(document)
     key = Key(namespace if kind.resource.namespaced else "", document["metadata"]["name"])
     if (attached := ATTACHED.get(kind.name)) is not None:
@@ -130,7 +130,7 @@ def _documents(file: Path | None) -> list[Document]:
 
 
 def _known(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
-    """Those that can be planned, and objects of Kubernetes itself that stand beside them.
+    """Documents that can be planned, and objects of Kubernetes itself beside them.
 
     Raises CommandError for every other kind: it may be a known one, misspelt.
     """

@@ -54,7 +54,7 @@ def with_ready_nodes(settings: Settings) -> Settings:
 
 
 class Playground(msgspec.Struct, frozen=True):
-    """What runs."""
+    """Running parts of a playground."""
 
     cluster: Cluster
     manager: Manager
@@ -63,7 +63,7 @@ class Playground(msgspec.Struct, frozen=True):
     running: asyncio.Task[None]
     """The manager at work."""
     metered: MeteredTransport
-    """What the manager's requests go through."""
+    """Transport of the manager's requests."""
 
     @property
     def writes(self) -> int:
@@ -85,7 +85,7 @@ class Playground(msgspec.Struct, frozen=True):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """What a playground holds and how it misbehaves, beside what every one has."""
+    """Content and faults of a playground, besides its common parts."""
 
     storage: Storage | None = None
     """Where objects are kept; None: in memory."""

@@ -88,7 +88,7 @@ async def live_play(
 
 
 def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
-    """What becomes of each time, equal ones together, and how it went on the whole."""
+    """Result of each time, equal ones together, and of the whole schedule."""
     zone: tzinfo = ZoneInfo(played.zone) if played.zone else UTC
     starts = [fate for fate in played.fates if fate.do == "start"]
     skips = Counter(fate.code for fate in played.fates if fate.do == "skip")

@@ -35,7 +35,7 @@ PULL_S = 1.0
 
 
 class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What `pykruise up` was asked for."""
+    """Options of `pykruise up`."""
 
     nodes: int | None = None
     """None: 3, or those that the data directory or the dump has."""
@@ -49,7 +49,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     service_accounts: bool = False
     """Whether pods get the account of their namespace, and a volume with its token."""
     feature_gates: str = ""
-    """Of the manager: A=true,B=false."""
+    """Feature gates of the manager: A=true,B=false."""
     has_agents: bool = True
     """Whether nodes do what a node agent does: pull ahead, recreate containers, probe."""
 

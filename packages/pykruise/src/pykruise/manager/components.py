@@ -1,4 +1,4 @@
-"""What runs in a manager beside the controllers, behind one protocol: webhooks, servers, whatever comes.
+"""Parts of a manager besides the controllers, behind one protocol: webhooks, servers, and others.
 
 Manager ──run()──▶ Component ──problems()──▶ readiness, doctor, logs
         ──stop()─▶

@@ -44,7 +44,7 @@ from pykruise.pods.settings import FromFlag, flags_of
 from pykruise.runtime.assemble import Tuning
 
 RESYNC_S = 10 * 3600.0
-"""What `--sync-period` means when it is not given."""
+"""Value of `--sync-period` when it is not given."""
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +165,7 @@ _READERS: Mapping[type, Callable[[str, Any, str], Flag]] = {
     float: lambda name, default, help: text_flag(name, f"{default:g}s", help, read=read_duration),
     str: text_flag,
 }
-"""By the type of a field's default: its flag."""
+"""Type of a field's default to its flag."""
 
 
 def help_text() -> str:

@@ -52,7 +52,7 @@ local function at(path)
   return value
 end
 """
-"""What stands at a path."""
+"""Value at a path."""
 
 _READERS: Final = """\
 local function list(path)
@@ -198,7 +198,7 @@ def _paused(field: Field | None) -> str:
 
 
 def _paths(field: Field) -> list[str]:
-    """Of both versions: a document has one of them."""
+    """Paths of both versions: a document has one of them."""
     return [path for path in (field.hub, field.v1alpha1) if path]
 
 

@@ -160,12 +160,12 @@ class Manager:
 
     @property
     def kinds(self) -> Sequence[Kind]:
-        """Those that run here."""
+        """Kinds that run here."""
         return self._kinds
 
     @property
     def components(self) -> Sequence[Component]:
-        """What runs beside the controllers."""
+        """Parts that run besides the controllers."""
         return self._components
 
     def stats(self) -> ManagerStats:
@@ -180,7 +180,7 @@ class Manager:
 
     @property
     def rollouts(self) -> Mapping[str, RolloutMeter]:
-        """By the controller's name: rollouts of the kinds that have such."""
+        """Rollouts by controller name, for kinds that have rollouts."""
         return self._operator.rollouts
 
     def objects(self, kind: Kind) -> Sequence[Any]:
@@ -189,7 +189,7 @@ class Manager:
         return self._sources.of(kind.control.objects).values()
 
     def positions(self) -> dict[str, int]:
-        """By resource: the version of the cluster that all its caches have followed."""
+        """Resource to the version of the cluster that all its caches have reached."""
         positions: dict[str, int] = {}
         for cache in self._sources.caches:
             name = str(cache.resource)
@@ -213,7 +213,7 @@ class Manager:
         return ("it is about to end",) if self._stop.is_set() else ()
 
     def cache_problems(self) -> Sequence[str]:
-        """What is wrong with its picture of the cluster."""
+        """Problems of its caches."""
         return self._oversight.problems()
 
     async def wait_synced(self) -> None:

@@ -126,7 +126,7 @@ async def _fitted(client: Client, settings: Settings) -> Settings:
 
 
 def identity() -> str:
-    """Who this process is in an election: `<hostname>_<uuid>`, as OpenKruise names itself."""
+    """Identity of this process in an election: `<hostname>_<uuid>`, as OpenKruise names itself."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 

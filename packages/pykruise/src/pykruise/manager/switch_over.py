@@ -75,7 +75,7 @@ class KindReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a switch would do, and what stands in its way."""
+    """Changes of a switch, and obstacles."""
 
     kinds: tuple[KindReport, ...]
     findings: tuple[Finding, ...]

@@ -221,7 +221,7 @@ class Webhooks:
 
     @property
     def serves(self) -> Certificates | None:
-        """What new connections are served with; None before the server listens."""
+        """Certificates that new connections are served with; None before the server listens."""
         return self._sync.served
 
     def register(self, registry: CollectorRegistry) -> None:

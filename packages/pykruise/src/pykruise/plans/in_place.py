@@ -128,7 +128,7 @@ def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
 
 
 class ByRevision(ABC):
-    """What separates pods from the revision they are to have, by the one each is of; worked out once per revision.
+    """Differences between pods and their wanted revision, by the pod's revision; computed once per revision.
 
     `revisions`: those that are stored, under the hash that pods carry.
     """
@@ -138,7 +138,7 @@ class ByRevision(ABC):
         self._found: dict[str, UpdateSpec | NotInPlace] = {}
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
-        """What changes on the pod, or why it has to be recreated."""
+        """Change of the pod, or the reason to recreate it."""
         result = self._found.get(pod.revision)
         if result is None:
             result = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
@@ -150,7 +150,7 @@ class ByRevision(ABC):
 
 
 class DifferenceOptions(TypedDict):
-    """Of `difference`, beside the two revisions."""
+    """Options of `difference`, besides the two revisions."""
 
     revision: str
     settings: Settings
@@ -162,8 +162,8 @@ _MOST_DIFFERENCES: Final = 64
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the last plan found: of the pods that wait in an update, for one that has not changed since still does, and
-    of what separates two revisions.
+    """Findings of the last plan: pods that wait in an update, which still wait if they have not changed since, and
+    differences between two revisions.
 
     Hundreds of pods may be under way at once (images are pulled for minutes), and every plan asks about each. It is a
     value: the snapshot has that of the last plan, and the plan its own (`Plan.memory`). Plans come out the same
@@ -171,12 +171,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     pods: Mapping[str, tuple[PodView, Settings, Progress]] = {}
-    """By uid."""
+    """Findings by pod UID."""
     differences: Mapping[tuple[Any, ...], tuple[Any, Any, UpdateSpec | NotInPlace]] = {}
 
 
 class Recall:
-    """What one plan asks of `Seen`, and what it finds besides; `seen` is what the next plan begins with."""
+    """Reads of one plan from `Seen`, with its own findings; the next plan starts with `seen`."""
 
     def __init__(self, seen: Seen | None = None) -> None:
         known = seen or Seen()

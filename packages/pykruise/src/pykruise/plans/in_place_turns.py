@@ -43,7 +43,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def waits_for(pod: PodView, hook: LifecycleHook | None) -> Reason | None:
-    """What the pod waits for before anything is written to it; None: nothing. `hook` is inPlaceUpdate."""
+    """Reason for which the pod must wait before anything is written to it; None: none. `hook` is inPlaceUpdate."""
     if pod.state == LifecycleState.PREPARING_UPDATE and is_hooked(hook, pod):
         return update_wait(hook, pod)
     if pod.state == LifecycleState.UPDATED and hook is None:

@@ -88,7 +88,7 @@ def due_conditions(
 
 
 def released_after_update(pod: PodView, state: LifecycleState | None, *, now: Instant) -> list[Document]:
-    """What the inPlaceUpdate hook held, of a pod whose update is over as it goes to this state."""
+    """Releases the inPlaceUpdate hook of a pod whose update is over as it enters this state."""
     is_over = state in (LifecycleState.NORMAL, LifecycleState.UPDATED) and pod.state in _DURING_UPDATE
     return let_go(pod, PRE_UPDATE_HOOK, now=now) if is_over else []
 

@@ -51,7 +51,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """How a kind judges what is stored."""
 
     errors: Callable[[Any], Iterable[Cause]]
-    """Of the typed spec, or of a view that has none: what the reviews of a creation say of the spec alone."""
+    """Errors of the typed spec, or of a view that has none: those of the reviews of a creation about the spec alone."""
     kept: Mapping[str, str] = {}
     """Fields whose values keep a meaning although they would be refused → why. Lists have `[]`; a field stands for
     all below it."""
@@ -68,7 +68,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Verdict:
-    """What is wrong with the spec that was judged last."""
+    """Errors of the last judged spec."""
 
     def __init__(self) -> None:
         self._spec: Any = None

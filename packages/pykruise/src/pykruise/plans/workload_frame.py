@@ -63,7 +63,7 @@ class Status(Protocol):
 
 
 class WorkloadSnapshot(Protocol):
-    """What snapshots of all workloads have."""
+    """Common fields of all workloads' snapshots."""
 
     @property
     def pods(self) -> Sequence[PodView]: ...
@@ -76,7 +76,7 @@ class WorkloadSnapshot(Protocol):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """What is a kind's own."""
+    """Parts of the frame that each kind supplies."""
 
     resource: Resource
     view_of: Callable[[Any], WorkloadView]
@@ -85,7 +85,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: Callable[[Any], Sequence[Problem]]
     """Why nothing at all can be said of it: a spec or a selector that cannot be read."""
     problems: Callable[[Any], Sequence[Problem]]
-    """What else cannot be carried out."""
+    """Further problems that cannot be carried out."""
     refused: Callable[[Any, Sequence[Problem]], Status]
     """The status that says which fields are in the way."""
     guarded: Callable[[Any, str], Status]
@@ -118,7 +118,7 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
 
 
 def _flaws(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
-    """What admission would have refused besides."""
+    """Further errors that admission would have refused."""
     return [Problem(str(flaw), condition=frame.condition_of(flaw.field)) for flaw in snapshot.refused]
 
 

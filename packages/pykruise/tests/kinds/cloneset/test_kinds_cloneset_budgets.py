@@ -100,7 +100,7 @@ def test_with_the_gate_off_no_budget_is_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "value"),
     [
         (lambda builder: builder, None),
         (lambda builder: builder.annotated({keys.NO_PROTECT_ANNOTATION: "true"}, *"abcd"), budget(0)),

@@ -156,7 +156,7 @@ def test_a_pod_that_changes_hands_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [
         pod(name="b", labels={"app": "else"}),
         pod(name="b", namespace="else"),

@@ -244,7 +244,7 @@ async def test_where_one_of_pods_and_nodes_cannot_be_asked_for_neither_is(missin
 
 
 @pytest.mark.parametrize(
-    ("spec", "found"),
+    ("spec", "value"),
     [
         ({"podName": ""}, [("spec.podName", "FieldValueRequired")]),
         ({"containers": []}, [("spec.containers", "FieldValueRequired")]),

@@ -152,7 +152,7 @@ def test_an_open_barrier_is_not_written_again_only_the_pod_is_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [
         pod({"a": 1, "b": 0}, annotations={COMPLETED: "true"}),
         pod({"a": 1, "b": 0}, deletionTimestamp="2026-01-31T12:00:00Z"),

@@ -190,14 +190,14 @@ def test_ready_pods_are_recorded_with_their_nodes_and_labels() -> None:
     assert plan.status == {"observedGeneration": 2, "podStates": records(0, 1, 2)}
 
 
-@pytest.mark.parametrize("one", [pod(1, ready=False), pod(1, node=-1)], ids=["not ready", "no node"])
+@pytest.mark.parametrize("item", [pod(1, ready=False), pod(1, node=-1)], ids=["not ready", "no node"])
 def test_a_pod_that_is_not_ready_or_has_no_node_is_not_recorded(item: PodView) -> None:
     """persistentpodstate cases 2 and 3"""
     assert recorded(planned(state(), workload(), pod(0), item)) == records(0)
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [pod(1, deleting=True), pod(1, ready=False), pod(1, ready=False, phase="Failed")],
     ids=["terminating", "not ready", "failed"],
 )

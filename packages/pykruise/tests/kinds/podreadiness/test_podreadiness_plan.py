@@ -77,7 +77,7 @@ def test_other_gates_are_left_to_those_who_set_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "one",
+    "item",
     [
         pod(condition="False"),
         pod(gate=False),

@@ -134,7 +134,7 @@ def test_one_workload_has_one_budget_whatever_the_version_case_9() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "wrong"),
+    ("item", "other", "wrong"),
     [
         (selecting(app="a"), selecting(app="b"), []),  # podunavailablebudget case 10
         (among("a", "b"), selecting(app="a"), ["spec.selector"]),

@@ -75,7 +75,7 @@ def test_entries_that_are_none_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "found"),
+    ("status", "values"),
     [
         ({"updateStatus": "x"}, {"updateStatus": "x"}),
         ({"updateStatus": {"currentPartitions": 1}, "subsetReplicas": "x"}, {}),

@@ -255,7 +255,7 @@ def test_pods_of_an_advanced_stateful_set_that_end_are_doubted_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("subsets", "replicas", "found"),
+    ("subsets", "replicas", "sizes"),
     [
         # bounds
         ([subset("a", minReplicas=2, maxReplicas=2), subset("b")], 4, []),

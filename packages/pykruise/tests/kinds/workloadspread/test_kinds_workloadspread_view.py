@@ -166,7 +166,7 @@ ALL = versioned_kinds(["deployment", "cloneset"])
 
 
 @pytest.mark.parametrize(
-    ("kind", "found", "version"),
+    ("kind", "value", "version"),
     [
         (REPLICA_SET, target(template_hash="h1"), "h1"),
         (REPLICA_SET, target(), "versionIgnored"),

@@ -64,7 +64,7 @@ _VERSION = "v1.32.0"
 
 
 class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What cluster it is. Times are in seconds."""
+    """Settings of a sandbox cluster. Times are in seconds."""
 
     nodes: int = 3
     """Named `node-1` and on."""
@@ -101,7 +101,7 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     controllers: tuple[str, ...] | None = None
     """Names of the built-in controllers that run; None: all, empty: none. Fewer start sooner."""
     collected: tuple[Resource, ...] | None = None
-    """What the garbage collector looks at; None: everything that is served."""
+    """Resources that the garbage collector follows; None: all served ones."""
 
     def kubelet_settings(self) -> KubeletSettings:
         """`kubelet` with the shortcuts applied."""

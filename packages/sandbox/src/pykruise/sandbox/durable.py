@@ -227,7 +227,7 @@ def _row(shelf: str, stored: Stored) -> tuple[object, ...]:
 
 
 def _explain(err: sqlite3.Error) -> str:
-    """What SQLite's error means to the person who started this."""
+    """Explanation of SQLite's error for the person who started this."""
     match getattr(err, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return "is in use by another process"

@@ -43,7 +43,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False):
 
 
 class NamespaceView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What ending a namespace depends on. `namespace` is always empty."""
+    """Facts about a namespace that its deletion depends on. `namespace` is always empty."""
 
     name: str = ""
     namespace: str = ""
@@ -51,7 +51,7 @@ class NamespaceView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resource_version: int = 0
     is_deleting: bool = False
     finalizers: tuple[str, ...] = ()
-    """Of its spec."""
+    """Finalizers of its spec."""
     conditions: tuple[Condition, ...] = ()
 
 
@@ -99,7 +99,7 @@ def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
 
 
 class _Content(msgspec.Struct):
-    """What one pass found in a namespace."""
+    """Findings of one pass over a namespace."""
 
     counts: dict[str, int] = {}
     """Objects by resource (`pods.`, `clonesets.apps.kruise.io`)."""

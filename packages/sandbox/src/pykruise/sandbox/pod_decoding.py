@@ -236,7 +236,7 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 def _whole(text: str) -> int:
-    """What cannot be read counts as nothing, as in Kubernetes."""
+    """Value of a quantity; an unreadable one counts as 0, as in Kubernetes."""
     try:
         return int(text or 0)
     except ValueError:

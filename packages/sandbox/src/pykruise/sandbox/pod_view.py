@@ -71,7 +71,7 @@ class HostPort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What a container's start, readiness and place depend on."""
+    """Fields of a container that its start, readiness and place depend on."""
 
     name: str
     image: str = ""
@@ -127,7 +127,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         )
 
     def requests(self) -> dict[str, int]:
-        """What it asks for; see `amounts`."""
+        """Requests of the container; see `amounts`."""
         return amounts((self.resources and self.resources.requests) or {})
 
 
@@ -142,7 +142,7 @@ class Containers(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     items: tuple[Container, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     total: Mapping[str, int] = {}
-    """What those that run side by side ask for together: all main containers, or all sidecars."""
+    """Total requests of containers that run side by side: all main containers, or all sidecars."""
     peak: Mapping[str, int] = {}
     """Init containers: the most that is asked for while they run in turn, beside the sidecars so far."""
 
@@ -245,7 +245,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What scheduling, running and collecting a pod depend on."""
+    """Fields of a pod that scheduling, running and collecting depend on."""
 
     namespace: str = ""
     name: str = ""
@@ -277,7 +277,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     containers: Containers = NO_CONTAINERS
     init_containers: Containers = NO_CONTAINERS
     ephemeral_containers: tuple[Container, ...] = ()
-    """Those that were put into the running pod, to look into it."""
+    """Ephemeral containers, which were added to the running pod for debugging."""
     placement: Placement | None = None
     """None when the pod may run anywhere."""
     overhead: Mapping[str, str | int | float] | None = None
@@ -288,7 +288,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     pull_secrets: tuple[str, ...] = ()
     """Secrets that its images are to be pulled with."""
     own_claims: tuple[str, ...] = ()
-    """Those among them that are made for it alone: of its `ephemeral` volumes."""
+    """Claims that are created for the pod alone: those of its `ephemeral` volumes."""
 
     status: PodStatus = PodStatus()
 
@@ -313,7 +313,7 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.status.phase in ("Succeeded", "Failed")
 
     def requests(self) -> Mapping[str, int]:
-        """What the pod asks of its node (cpu in thousandths). Rule: Kubernetes' pod requests.
+        """Requests of the pod to its node (cpu in thousandths). Rule: Kubernetes' pod requests.
 
         The larger of what runs in the end and what runs at most while it starts, plus its overhead.
         """

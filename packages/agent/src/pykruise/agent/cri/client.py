@@ -63,7 +63,7 @@ class CriClient:
     # ── the runtime ──────────────────────────────────────────────────────────
 
     async def version(self) -> RuntimeVersion:
-        """Who answers."""
+        """Name and versions of the runtime."""
         result = await self._call("RuntimeService", "Version", {"version": "v1"})
         return RuntimeVersion(
             name=result.runtime_name, version=result.runtime_version, api_version=result.runtime_api_version
@@ -74,7 +74,7 @@ class CriClient:
         await self._call("ImageService", "ImageFsInfo", {}, timeout_s=FIRST_IMAGES_S)
 
     async def events(self) -> AsyncIterator[ContainerEvent]:
-        """What happens to containers, from now on (and some of what happened before).
+        """Events of containers from now on (and some of the last events before).
 
         Raises UnsupportedCallError where the runtime has no events, RuntimeGoneError when it ends.
         """

@@ -1,4 +1,4 @@
-"""What can go wrong between the agent and a container runtime, as types.
+"""Types of the errors between the agent and a container runtime.
 
 CriError
 ├── RuntimeGoneError     no connection, or it broke: the runtime is down or starts anew

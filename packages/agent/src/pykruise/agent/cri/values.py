@@ -1,4 +1,4 @@
-"""What a container runtime says about containers and images, as frozen values.
+"""Containers and images as a container runtime reports them, as frozen values.
 
 protobuf messages ──▶ client.py ──▶ Container, ContainerStatus, Image, …
 
@@ -26,7 +26,7 @@ RESTART_COUNT: Final = "io.kubernetes.container.restartCount"
 
 
 class RuntimeVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """Who answers."""
+    """Name and versions of the runtime."""
 
     name: str
     """`containerd`, `cri-o`, `docker`: the scheme of its container ids."""
@@ -52,7 +52,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pod_uid(self) -> str:
-        """Of the pod it is part of; empty: not a kubelet's."""
+        """UID of the pod; empty for a container that the kubelet did not create."""
         return self.labels.get(POD_UID, "")
 
     @property
@@ -92,7 +92,7 @@ class SandboxStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command in a container ended with."""
+    """Exit code and output of a command in a container."""
 
     exit_code: int
     stdout: bytes
@@ -119,7 +119,7 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pull tells the runtime about the pod that it is for."""
+    """Facts about the pod that a pull is for, which the runtime receives with the pull."""
 
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}

@@ -1,4 +1,4 @@
-"""What the agent of a node does about its NodeImage: pull, try again, give up, report.
+"""Steps of the node's agent for its NodeImage: pull, retry, give up, report.
 
 NodeImage (wanted) + pulls under way + now ──▶ advance_pulls() ──▶ pulls, when to look again ──▶ report_of()
 
@@ -31,7 +31,7 @@ STATUS_PER_S: Final = 0.5
 """Writes of a NodeImage's status. Rule: the original agent's."""
 
 QUICK_S: Final = 2.0
-"""Of a pull that takes less, the end alone is written: one write instead of two."""
+"""A pull that takes less time is reported once, when it ends: one write instead of two."""
 
 
 # ── what is wanted ───────────────────────────────────────────────────────────
@@ -77,7 +77,7 @@ class SecretName(msgspec.Struct, frozen=True):
 
 
 class Sandbox(msgspec.Struct, frozen=True):
-    """What the runtime gets to know of the pod that a pull is for."""
+    """Facts about the pod that a pull is for, which the runtime receives."""
 
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
@@ -131,11 +131,11 @@ class NodeImageView(msgspec.Struct, frozen=True, kw_only=True):
     is_deleting: bool = False
     wanted: Mapping[ImageName, Wanted] = {}
     secrets: Mapping[str, Sequence[SecretName]] = {}
-    """By image without tag."""
+    """Image without tag to its pull secrets."""
     sandboxes: Mapping[str, Sandbox] = {}
-    """By image without tag."""
+    """Image without tag to its sandbox configuration."""
     ended: Mapping[ImageName, int] = {}
-    """What has ended, with the version that it was."""
+    """Ended pulls with their versions."""
     stored_status: Document = {}
 
 
@@ -200,7 +200,7 @@ def open_images(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> set[str
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """What becomes of one try to pull an image."""
+    """Result of one attempt to pull an image."""
 
     takes_s: float
     """Infinity while that is not known yet."""
@@ -372,12 +372,12 @@ class StatusPace(msgspec.Struct):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What is to be written of the status now."""
+    """Status changes to write now."""
 
     patch: Document
     """A merge patch; empty: nothing."""
     again_s: float
-    """In how many seconds to ask again; infinity: once something has changed."""
+    """Seconds until the next report is due; infinity: only after a change."""
 
 
 def report_of(

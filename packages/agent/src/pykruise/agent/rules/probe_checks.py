@@ -29,7 +29,7 @@ MOST_TEXT: Final = 1024
 """Characters of a message."""
 
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc", "containerName")
-"""What is done, and in which container: what another one has found says nothing."""
+"""The fields that say what the probe does, and in which container; a result of other fields does not count."""
 
 CheckKey = tuple[str, str]
 """Uid of the pod, name of the probe."""
@@ -71,7 +71,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent remembers of one probe."""
+    """Memory of the agent about one probe."""
 
     handler: Document = {}
     container_id: str = ""
@@ -86,7 +86,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rules_of(probe: Mapping[str, Any]) -> Document:
-    """What a check goes by: the fields of the core Probe of a NodePodProbe's probe, and its container."""
+    """Settings of a check: the fields of the core Probe of a NodePodProbe's probe, and its container."""
     return {**(probe.get("probe") or {}), "containerName": probe["containerName"]}
 
 
@@ -147,7 +147,7 @@ def _seconds(probe: Mapping[str, Any], field: str) -> int:
 
 
 def with_handler(probe: Mapping[str, Any], before: Check | None) -> Check:
-    """What another handler found says nothing any more."""
+    """The check with another handler; results of the old handler no longer count."""
     handler = {name: probe[name] for name in _HANDLERS if probe.get(name) is not None}
     if before is None:
         return Check(handler=handler)

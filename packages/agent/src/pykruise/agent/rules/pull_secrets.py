@@ -36,5 +36,5 @@ def may_use(wanted: Wanted, namespace: str) -> bool:
 
 
 def usable_credentials(wanted: Wanted, secret: Mapping[str, Any]) -> list[Credential]:
-    """What the secret holds, for this tag; nothing where it is another namespace's."""
+    """Credentials in the secret for this tag; empty when the secret belongs to another namespace."""
     return credentials_in_secret(secret) if may_use(wanted, namespace_served(secret)) else []

@@ -70,7 +70,7 @@ class OnNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done now. Of a container that is stopped, `states` are those after that."""
+    """Steps to take now. Of a container that is stopped, `states` are those after that."""
 
     states: Sequence[Document] = ()
     stop: str = ""

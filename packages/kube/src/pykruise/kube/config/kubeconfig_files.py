@@ -96,7 +96,7 @@ def has_file(user: Mapping[str, Any], name: str) -> bool:
 
 
 def read_bytes(path: Path, where: str, *, separator: str = ": ") -> bytes:
-    """What a file holds. Raises ConfigurationError, which begins with `where`."""
+    """Content of a file. Raises ConfigurationError, which begins with `where`."""
     try:
         return path.read_bytes()
     except OSError as err:

@@ -86,7 +86,7 @@ class LeaseView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def document(self) -> Document:
-        """What an elector looks at."""
+        """The Lease as an elector reads it."""
         metadata = {
             "namespace": self.namespace,
             "name": self.name,
@@ -164,7 +164,7 @@ class MembershipStats(msgspec.Struct, frozen=True, kw_only=True):
     held: frozenset[int]
     """Slots whose Lease it has."""
     assigned: Mapping[int, Seat]
-    """Who should hold which, as the leader says; empty: no leader shares."""
+    """Assignment of slots by the leader; empty: no leader shares slots."""
 
 
 class Membership:
@@ -239,7 +239,7 @@ class Membership:
         )
 
     def record(self) -> Record | None:
-        """What the leader says, as it was last seen; None: the Lease is not held by a member that shares likewise."""
+        """Last known record of the leader; None: no member that shares slots in the same way holds the Lease."""
         lease = self.leader.lease
         if lease is None:
             return None
@@ -420,7 +420,7 @@ class Membership:
             self._changed.set()
 
     def _said_on(self, lease: Document) -> dict[str, str]:
-        """What this member says on the Lease that it holds, or is about to take from who it shows.
+        """Record of this member on the Lease that it holds or is about to take over.
 
         It goes on with what the leader before said, where that shared likewise; else it begins anew. Members that
         share otherwise may act for as long as they do not know better: for the time of the Lease.
@@ -442,7 +442,7 @@ class Membership:
         return {RECORD: said.text()}
 
     def _last_words(self, lease: Document) -> str:
-        """What was said goes on under the successor; without one no member holds any slot."""
+        """Record for the successor, which stays valid under it; without a successor no member holds any slot."""
         before = _record_on(lease)
         if before is None:
             return ""
@@ -490,7 +490,7 @@ class Membership:
             holder = successor
 
     async def _successor(self, *, instead_of: str = "") -> str:
-        """Of those that have a seat at the API server this very moment: that one, or else the one that came last.
+        """The successor, which must have a seat at the API server now: the preferred member, or else the newest one.
 
         Empty: there is none. Where no answer says who is there, it stays that one.
         """

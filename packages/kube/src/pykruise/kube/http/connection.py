@@ -51,7 +51,7 @@ GOODBYE_S: Final = 1.0
 """How long a server has to answer the end of TLS, and closing for the loop to let go of all connections."""
 
 BROKEN: Final = (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade)
-"""What a connection is lost of: it broke, or what came is no HTTP."""
+"""Errors of a lost connection: it broke, or the peer does not speak HTTP."""
 
 _WITHOUT_BODY: Final = frozenset({"GET", "DELETE", "HEAD"})
 """Methods that need not say that they have none."""
@@ -87,7 +87,7 @@ class Origin(msgspec.Struct, frozen=True):
     """For the Host header: the host, with a port that is not the usual one."""
     name: str
     proxy: ProxyAddress | None = None
-    """What stands in between."""
+    """The proxy between client and server."""
 
     def __str__(self) -> str:
         return f"{'https' if self.is_tls else 'http'}://{self.authority}"
@@ -143,7 +143,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self, loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None, buffer: memoryview
     ) -> None:
         self.tls = tls
-        """What it was opened with."""
+        """TLS context that the connection was opened with."""
         self.is_usable = True
         self.lost: asyncio.Future[None] = loop.create_future()
         self._loop = loop
@@ -210,7 +210,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
 
 def read_buffer() -> memoryview:
-    """What connections of one loop read into."""
+    """Buffer into which the connections of one loop read."""
     return memoryview(bytearray(_READ_BYTES))
 
 
@@ -311,7 +311,7 @@ class RequestWriter:
 
 
 def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], None]:
-    """What ends these connections at once, to be called once they have been closed. Ended ones (None) are left out.
+    """Function that aborts these connections at once; call it after they were closed. Ended ones (None) are left out.
 
     A client with a pool of connections sends no close_notify, so a polite close of TLS would last for its time-out.
 

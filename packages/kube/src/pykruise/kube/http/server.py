@@ -60,7 +60,7 @@ class HttpServer:
 
     @property
     def room(self) -> Room[Connection]:
-        """What there is room for, and what is taken of it."""
+        """Capacity of the server, and its use."""
         return self._state.room
 
     async def start(self, host: str, port: int, *, tls: Callable[[], ssl.SSLContext] | None) -> int:

@@ -55,9 +55,9 @@ _GOODBYE_S: Final = 2.0
 _UNSENT: Final = 64 * 1024
 """An answer of more bytes is not copied behind its head."""
 _MOST_IGNORED: Final = 256 * 1024
-"""Of what is still sent behind an early answer; the rest is not even read."""
+"""Most bytes that are still read and dropped after an early answer."""
 _PART: Final = 32 * 1024
-"""Of a body that is not whole: after so much at once, others come first."""
+"""Bytes of an incomplete body after which other connections get a turn."""
 _PARTS: Final = 2
 """Such bodies that are read on in one turn of the loop: TLS gives up to half a megabyte of each."""
 _STEP: Final = 4 * 1024
@@ -69,7 +69,8 @@ _SINGLE: Final = frozenset({"host", "content-length", "transfer-encoding"})
 REFUSAL_CODES: Final = (400, 408, 413, 417, 429, 431, 500, 501, 505)
 """Codes for which a connection asks `App.failed`."""
 RECEIVE: Final = 64 * 1024
-"""What is kept of a connection that is not read from, by the system and by TLS each: there may be hundreds."""
+"""Receive buffer of a connection that is not read from, in the kernel and in TLS each: hundreds of connections may
+exist."""
 
 
 class _Turn(NamedTuple):
@@ -86,7 +87,7 @@ class _UnreadError(Exception):
 
 
 class ServerState:
-    """What all connections of a server share."""
+    """State that all connections of a server share."""
 
     def __init__(self, app: App, limits: Limits) -> None:
         self.app = app
@@ -94,7 +95,7 @@ class ServerState:
         self.heads = HeadWriter()
         self.is_stopping = self.is_retiring = False
         self.connections: dict[Connection, None] = {}
-        """Those that have shaken hands."""
+        """Connections that have finished their TLS handshake."""
         self.room: Room[Connection] = Room(
             connections=limits.connections,
             requests=limits.requests,
@@ -507,7 +508,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        """What it speaks through; None before it is made."""
+        """Transport of the connection; None before the connection is made."""
         return self._transport
 
     @property

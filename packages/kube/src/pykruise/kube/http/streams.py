@@ -66,7 +66,7 @@ class Stream(HttpConnection):
 
     @property
     def headers(self) -> AnswerHeaders:
-        """Of the answer, once there is a status."""
+        """Headers of the answer, known once a status has arrived."""
         return AnswerHeaders(self._fields)
 
     def ask(self, request: bytes) -> None:
@@ -75,7 +75,7 @@ class Stream(HttpConnection):
         self._transport.write(request)
 
     async def read(self) -> bytes:
-        """What has arrived since the last time, and something at least; empty: the end.
+        """Data that has arrived since the last call, at least one byte; empty: the end.
 
         Raises what the stream broke of: one of BROKEN, or what was given to `fail`.
         """

@@ -127,7 +127,7 @@ class HttpTransport:
         return b"".join(parts)
 
     def _all_headers(self, request: Request, auth: Mapping[str, str]) -> Fields:
-        """Those of the request win over the usual User-Agent."""
+        """All headers; those of the request replace the default User-Agent."""
         named = request.headers
         is_named = "user-agent" in named or any(name.lower() == "user-agent" for name in named)
         usual = self._default_headers[1:] if is_named else self._default_headers

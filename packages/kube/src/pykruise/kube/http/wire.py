@@ -1,4 +1,4 @@
-"""What goes over the wire of http_server_connection.py: requests as values, heads of answers, chunks.
+"""Wire format of http_server_connection.py: requests as values, heads of answers, chunks.
 
     target ──▶ split_target() ──▶ path, query
     Response ──▶ HeadWriter.head_of() ──▶ status line and headers

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 ROOT = "<nil>"
-"""What the server calls the place of an error that belongs to no field."""
+"""Field name that the server uses for an error that belongs to no field."""
 
 MOST_CAUSES: Final = 1_000
 """Field errors in one answer; of further ones it says how many there are."""

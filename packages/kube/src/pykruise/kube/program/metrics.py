@@ -38,7 +38,7 @@ __all__ = [
 
 
 def metrics_responder(made: CollectorRegistry) -> Responder:
-    """What `/metrics` answers."""
+    """Responder for `/metrics`."""
 
     def respond(_rest: str, _query: Query) -> Answer:
         text = prometheus_client.generate_latest(made).decode()

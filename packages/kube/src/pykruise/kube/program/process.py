@@ -1,4 +1,4 @@
-"""What a process in a cluster does whatever its work is: give memory back, end on signals, tell how it is inside.
+"""Common tasks of a cluster process: return memory, end on signals, serve diagnosis.
 
 SIGTERM, SIGINT ──▶ stop_on_signals()      GET /debug/pprof/threads, …/memory ──▶ DIAGNOSIS ──▶ PlainServer
 """
@@ -91,7 +91,7 @@ def _threads(_rest: str, _query: Query) -> Answer:
 
 
 def _memory(_rest: str, _query: Query) -> Answer:
-    """What the garbage collector counts."""
+    """Counters of the garbage collector."""
     figures: Mapping[str, object] = {
         "collected": gc.get_stats(),
         "counts": gc.get_count(),
@@ -104,4 +104,4 @@ def _memory(_rest: str, _query: Query) -> Answer:
 
 
 DIAGNOSIS: Final[Mapping[str, Responder]] = {"/debug/pprof/threads": _threads, "/debug/pprof/memory": _memory}
-"""What is served for diagnosis. There are no profiles as Go programs have them."""
+"""Paths for diagnosis. There are no profiles as Go programs have them."""

@@ -35,7 +35,7 @@ LIMITS: Final = Limits(
     answer_s=10.0,
     idle_s=90.0,
 )
-"""Who asks keeps one connection, or opens one for each question."""
+"""Limits of a client that keeps one connection or opens one per question."""
 
 
 class Address(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ Query = Mapping[str, Sequence[str]]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a path answers with."""
+    """Answer of a path."""
 
     text: str
     status: int = 200
@@ -80,7 +80,7 @@ class PlainServer:
 
     @property
     def name(self) -> str:
-        """What it serves."""
+        """Name of the server."""
         return self._name
 
     def problems(self) -> Sequence[str]:
@@ -115,7 +115,7 @@ class PlainServer:
         return None
 
     async def answer(self, request: Request) -> Response:
-        """What the function of its path says."""
+        """Answer of the function that serves the path."""
         responder, rest = self._responder(unquote(request.path))
         if responder is None:
             return _plain("not found\n", 404)

@@ -133,7 +133,7 @@ _KINDS: Final = {
 
 
 def json_kind(value: Any) -> str:
-    """What Go calls a value that it cannot take."""
+    """Go's name for the kind of a JSON value that it cannot decode."""
     return _KINDS.get(type(value), "value")
 
 
@@ -142,7 +142,7 @@ def _mismatch(value: Any, go_type: str) -> _Mismatch:
 
 
 class _Zero(NamedTuple):
-    """What Go makes of a field that is absent, and whether it is written nevertheless."""
+    """Go's zero value of an absent field, and whether Go writes it."""
 
     make: Callable[[], Any]
     written: bool

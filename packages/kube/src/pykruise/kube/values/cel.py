@@ -30,13 +30,13 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
     """The selected objects."""
 
     selector: Selector
-    """Of their labels."""
+    """Selector of labels."""
     namespaces: tuple[str, ...] = ()
     """Only in these; empty: in all."""
 
 
 Interests = Mapping[str, Sequence[Meant]]
-"""What the objects of a kind mean, by the kind's name. Without an entry it is not known: perhaps everything."""
+"""Interests of the objects of a kind, by the kind's name. Without an entry it is not known: perhaps everything."""
 
 
 def any_of(terms: Iterable[str]) -> str:

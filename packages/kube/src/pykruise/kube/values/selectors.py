@@ -33,7 +33,7 @@ __all__ = [
 
 
 _MOST_ERRORS: Final = 16
-"""Of one requirement."""
+"""Most errors of one requirement."""
 
 
 class SelectorError(ValueError):
@@ -261,7 +261,7 @@ def _by_key(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]
 
 
 def _rule_of(requirements: Sequence[Requirement]) -> _KeyRule:
-    """What the requirements, all about one label, say together."""
+    """Combined rule of requirements that concern the same label."""
     listed = [
         frozenset(requirement.values) for requirement in requirements if requirement.operator in _LISTING
     ]

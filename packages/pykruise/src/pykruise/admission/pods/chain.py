@@ -93,7 +93,7 @@ def pod_chain(gates: Callable[[str], bool], context_of: Callable[[PodKind], Step
 
 
 def condition_of(steps: Sequence[NamedStep], interests: Interests) -> tuple[MatchCondition, ...]:
-    """What must hold for an API server to ask: that some step wants the pod. None when one wants all.
+    """Condition under which an API server sends a review: some step needs the pod. None when one wants all.
 
     A step that changes what another one goes by (labels) wants the pod itself, so later steps see it too.
     """

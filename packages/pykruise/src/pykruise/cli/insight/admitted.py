@@ -1,4 +1,4 @@
-"""What admission says to a manifest, and which fields it would change.
+"""Admission's answer to a manifest, and the fields that admission would change.
 
 manifest ──dry run──▶ asked() ──▶ Verdict      spec now, spec wanted ──▶ changed_paths() ──▶ lines for people
 """
@@ -22,7 +22,7 @@ STRICT: Final = "Strict"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster says to a manifest."""
+    """Answer of a cluster to a manifest."""
 
     resource: Resource
     key: Key
@@ -43,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What `plan` says of an object of any kind: fields of a Foreseen."""
+        """Fields of a Foreseen that `plan` shows for an object of any kind."""
         old, new = (entry and entry.get("spec") for entry in (self.live, self.wanted))
         return {
             "kind": self.resource.kind,

@@ -28,7 +28,7 @@ from pykruise.manager.settings import Settings
 
 
 class Attached(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one kind."""
+    """Insight of one kind."""
 
     explain: Callable[[Client, Key, Instant, Settings | None], Awaitable[Explanation]]
     """Look and explain. Raises NotFoundError, and KubeError for what cannot be read."""
@@ -54,4 +54,4 @@ ATTACHED: Final[Mapping[str, Attached]] = {
     "sidecarset": Attached(explain=_explain_sidecars, plan=forecast_sidecars),
     "workloadspread": Attached(explain=_explain_spread, plan=forecast_spread),
 }
-"""By the name of the kind."""
+"""Attached kinds by name."""

@@ -39,7 +39,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     """Names of pods; of nodes where the words are about nodes."""
     since: str = ""
     tried: str = ""
-    """Of a write that is refused: when it was last tried; empty: unknown."""
+    """Time of the last attempt of a refused write; empty: unknown."""
     again: str = ""
     """... and about when it is tried next."""
     remedy: str = ""
@@ -52,12 +52,12 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str
     verdict: str
-    """What its manager does: done, moving, waiting, paused, refused or terminating."""
+    """State of the work: done, moving, waiting, paused, refused or terminating."""
     headline: str
     phase: Phase = Phase.PROGRESSING
     """How it is, as the dashboard, Argo CD and the metrics say it too (plans/progress.py)."""
     condition: str = ""
-    """What the object itself says it waits for: reason and message of its condition Waiting."""
+    """The object's condition Waiting: reason and message."""
     done: tuple[str, ...] = ()
     waits: tuple[Wait, ...] = ()
     """The cause first."""
@@ -74,8 +74,9 @@ _FAILED: Final = frozenset({"FailedScale", "FailedUpdate", "FailedCreatePod", "F
 
 
 def explain(sight: Sight, plan: Plan, *, way_back: str | None = None) -> Explanation:
-    """What is going on with the workload that `plan` was made for, from the same snapshot. `way_back`: what rolls it
-    back, where that is another object; None: its own."""
+    """Explanation of the workload that `plan` was made for, from the same snapshot. `way_back`: what rolls it back,
+    where that is another object; None: its own.
+    """
     now = sight.snapshot.now
     meta = sight.document["metadata"]
     status: Mapping[str, Any] = plan.status if plan.status is not None else sight.document.get("status") or {}
@@ -257,7 +258,7 @@ _VAGUE: Final = frozenset(
     {Code.SCHEDULING, Code.UPDATING_IN_PLACE, Code.GRACE_PERIOD, Code.DEPARTING, Code.NOT_READY}
 )
 _NOT_MEANT: Final = frozenset({Code.NOT_PLACED, Code.INVALID_SPEC})
-"""Of nodes: why they are to have no pod, or what the object itself says already."""
+"""Codes of nodes that need no pod, or whose reason the object itself shows already."""
 
 _KEPT: Final = frozenset({Code.PARTITION, Code.NODE_SELECTOR, Code.CLAIMS, Code.ORPHAN})
 
@@ -299,7 +300,7 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
 
 
 def _failure(reason: Any, message: str, since: str) -> Wait:
-    """What a condition says that something did not work."""
+    """Failure in a condition."""
     if reason == Code.CLAIM_CANNOT_FOLLOW:
         remedy = "what it says of the claim has to be done"
         return Wait(code=Code.CLAIMS, words=message, since=since, remedy=remedy)
@@ -326,7 +327,7 @@ def _skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
 _LIMITS: Final = frozenset(
     {Code.BUDGET, Code.MAX_UNAVAILABLE, Code.SCALE_UP_LIMITED, Code.UPDATE_HELD, Code.TURN}
 )
-"""What is used up by pods that are not available."""
+"""Limits that unavailable pods use up."""
 
 _OF_THE_TEMPLATE: Final = frozenset(
     {
@@ -334,7 +335,7 @@ _OF_THE_TEMPLATE: Final = frozenset(
         *(Code.RESIZE_INFEASIBLE, Code.RESIZE_DEFERRED, Code.READINESS_GATE),
     }
 )
-"""What a new template may have brought, and the old one would take back."""
+"""Obstacles that a new template may have caused, so that the old template would remove them."""
 
 _IN_PLACE_ONLY: Final = frozenset({Code.NOT_IN_PLACE, Code.CANNOT_UPDATE})
 
@@ -381,7 +382,7 @@ def cleared_first(waits: Sequence[Wait]) -> tuple[Wait, ...]:
 
 
 def _way_back(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
-    """What rolls a workload back, where an older revision is stored."""
+    """Command that rolls a workload back, where an older revision is stored."""
     revisions: Sequence[RevisionView] = getattr(sight.snapshot, "revisions", ())
     if not isinstance(sight.kind.insight, WorkloadInsight) or not revisions:
         return ""
@@ -432,7 +433,7 @@ def _merged(waits: Iterable[Wait]) -> list[Wait]:
 
 
 def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
-    """What the manager does next, one line each."""
+    """Next steps of the manager, one line each."""
     for stage in plan.stages:
         reasons: dict[str, list[str]] = {}
         for chain in stage.chains:
@@ -473,7 +474,7 @@ def text(explanation: Explanation, *, now: Instant) -> str:
 
 
 def waits_lines(explanation: Explanation, *, now: Instant) -> list[str]:
-    """What is waited for, or what is left as it is on purpose; nothing: no line."""
+    """Lines about waits, or about parts that are on hold as configured; none: no line."""
     if not explanation.waits:
         return []
     title = "Waiting for" if explanation.verdict != "done" else "On hold, as configured"

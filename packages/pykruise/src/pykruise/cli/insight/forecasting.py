@@ -1,4 +1,4 @@
-"""What would happen if a manifest were applied: admission, then the rollout, played in a copy of what is there.
+"""Forecast of applying a manifest: admission, then the rollout, simulated in a copy of the cluster's state.
 
 Client ──look()──▶ Sight ──▶ World (a copy) ──▶ play() ──▶ Played
 applied(live, manifest) ──dry run──▶ what admission says        └──▶ Forecast
@@ -36,10 +36,10 @@ from pykruise.sandbox.nodes.specs import NodeSpec
 
 
 class Forecast(Foreseen, frozen=True, kw_only=True):
-    """What is said of a workload, whose rollout is played."""
+    """Forecast of a workload, whose rollout is simulated."""
 
     ways: Mapping[str, str] = {}
-    """By the revision that pods are of: in place, or recreated and the field that forces it."""
+    """Revision of pods to their way: in place, or recreated and the field that forces it."""
     are_names_known: bool = False
     """Pods that are made have the names said here; else another is chosen when they are made."""
     claims_created: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Forecast(Foreseen, frozen=True, kw_only=True):
     claims_kept: tuple[str, ...] = ()
     """Left without a pod, and not deleted."""
     holds: tuple[str, ...] = ()
-    """What would hold it up."""
+    """Obstacles of the rollout."""
     lowest_available: int = 0
     pods_before: int = 0
     pods_after: int = 0

@@ -1,4 +1,4 @@
-"""What applying a manifest would do, of a kind about which no more is known than its plan.
+"""Forecast for a kind that has nothing but its plan.
 
 manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ Outlook: the writes that would come first
 """

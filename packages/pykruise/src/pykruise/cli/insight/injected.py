@@ -20,7 +20,7 @@ from pykruise.plans.pod_steps import Origin, PodOrigins
 
 
 async def refused_origin(client: Client, sight: Sight) -> Origin | None:
-    """What puts into new pods what the API server refuses; None: nothing does, or it cannot be found out."""
+    """Admission plugin or webhook that adds to new pods what the API server refuses; None: none, or unknown."""
     template = get_path(sight.document, "spec", "template")
     namespace = sight.document["metadata"].get("namespace", "")
     if not isinstance(template, dict) or not namespace:

@@ -38,7 +38,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: Any
     """The kind's own; all have `now`."""
     listed: Mapping[Views[Any], Listed[Any]]
-    """What the snapshot was made of."""
+    """Lists that the snapshot was made from."""
     nodes: Mapping[str, NodeView] = {}
     """All of the cluster, by name; none when they may not be read."""
     lost_nodes: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def uid(self) -> str:
-        """Of the object."""
+        """UID of the object."""
         return str(self.document["metadata"].get("uid", ""))
 
     @property
@@ -74,7 +74,7 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
         return () if listed is None else listed.documents()
 
     def plan(self) -> Plan:
-        """What its manager would do now."""
+        """Plan that the manager would carry out now."""
         assert self.kind.control is not None
         return self.kind.control.plan(self.snapshot)
 

@@ -92,7 +92,7 @@ async def look_at_pod(
 
 
 async def _budgets_about(client: Client, pod: PodView, named: str) -> list[BudgetView]:
-    """Those that may mean the pod, and the one that it names."""
+    """Budgets whose selector may match the pod, and the budget that the pod names."""
     try:
         listed = await client.list(POD_UNAVAILABLE_BUDGETS, pod.namespace)
     except NotFoundError:

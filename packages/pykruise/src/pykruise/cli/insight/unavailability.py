@@ -61,7 +61,7 @@ class BudgetSight(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     snapshot: Snapshot
     pods: Mapping[str, Document] = {}
-    """Those that it is about, by name."""
+    """Pods that the budget covers, by name."""
     kept: Mapping[str, int] = {}
     """Pods that it kept a short time ago, and how often."""
     disruption: Sequence[Document] = ()
@@ -119,7 +119,7 @@ async def _kept(client: Client, namespace: str, pods: set[str], *, now: Instant)
 
 
 def explain_budget(sight: BudgetSight) -> Explanation:
-    """What is going on with the budget."""
+    """Explanation of the budget."""
     plan = plan_budget(sight.snapshot)
     try:
         computed: Computed | None = compute(sight.snapshot)
@@ -171,7 +171,7 @@ def _may_go(count: int) -> str:
 
 
 def _records(snapshot: Snapshot, computed: Computed | None) -> Iterator[str]:
-    """Who has spent it: pods that were let go, and have not gone yet."""
+    """Pods that use up the budget: evicted ones that still exist."""
     for field, lasting_s, what in _LISTS:
         records: Mapping[str, str] = (computed.status.get(field) or {}) if computed is not None else {}
         for name, since in sorted(records.items()):
@@ -224,7 +224,7 @@ def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
 
 
 def _kept_pods(sight: BudgetSight, computed: Computed) -> Iterator[Wait]:
-    """Who waits for it."""
+    """Pods that wait for the budget."""
     total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
     remedy = (
         ""

@@ -262,7 +262,7 @@ async def _scalers(session: Session, info: Info) -> list[str]:
 
 
 def _plan_lines(move: _Move) -> Iterator[str]:
-    """What would happen, a line for each step."""
+    """Planned steps, a line each."""
     count = len(move.pods)
     names = [str(pod["metadata"]["name"]) for pod in move.pods]
     shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")

@@ -17,7 +17,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     short: str
-    """What it does, in one line."""
+    """Description in one line."""
     usage: str = ""
     run: str = ""
     """`module:function` in this package; empty: its children do the work."""
@@ -26,7 +26,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple["Command", ...] = ()
     examples: tuple[str, ...] = ()
     takes: str = "resources"
-    """What its arguments are: resources, nothing, words (none of them is a flag); or who does it: kubectl, pykruise."""
+    """Type of the arguments: resources, nothing, words (none of them is a flag); or the program that runs the command:
+    kubectl, pykruise."""
     group: str = ""
     """Under which heading the help shows it."""
     is_hidden: bool = False

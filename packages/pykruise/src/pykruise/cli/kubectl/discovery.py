@@ -1,4 +1,5 @@
-"""What the API server serves, and which of it a word means: `deploy`, `clonesets`, `statefulsets.apps.kruise.io`.
+"""Resources of the API server, and the resource that a word names: `deploy`, `clonesets`,
+`statefulsets.apps.kruise.io`.
 
 /api, /apis (aggregated: two requests) ──▶ Served ──▶ Mapper.find(word) ──▶ Mapping; several: the first, and a warning
 

@@ -24,7 +24,7 @@ _NONE_NAMED: Final = "one or more resources must be specified as <resource> <nam
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of variables."""
+    """Changes of environment variables."""
 
     variables: tuple[Document, ...] = ()
     removed: frozenset[str] = frozenset()

@@ -30,10 +30,10 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     default: str = ""
     """As text; of a list empty."""
     alone: str = ""
-    """What it means without a value; empty: it needs one (a boolean never does)."""
+    """Value of the flag without a value on the command line; empty: a value is required (never for a boolean)."""
     is_hidden: bool = False
     deprecated: str = ""
-    """What to use instead."""
+    """Replacement of a deprecated flag."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,9 +44,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the flags that were on the command line."""
     arguments: tuple[str, ...] = ()
     deprecations: tuple[str, ...] = ()
-    """What to say about flags that are old."""
+    """Deprecation notices of old flags."""
     after_dashes: tuple[str, ...] | None = None
-    """What came after `--`; None: there was none."""
+    """Arguments after `--`; None: no `--`."""
 
     def text(self, name: str) -> str:
         """The value of a flag with a text; empty for a command that has no such flag."""
@@ -183,7 +183,7 @@ class _Reading:
 
 
 def taken_out(argv: Sequence[str], flags: Sequence[Flag]) -> tuple[Call, list[str]]:
-    """These flags, wherever they stand before `--`, and the command line without them. Raises FlagError."""
+    """Takes these flags out of the command line, wherever they stand before `--`. Raises FlagError."""
     reading, rest, left = _Reading(flags), list(argv), list[str]()
     while rest:
         text = rest.pop(0)

@@ -172,7 +172,7 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[tuple[int, str], ...]
     """Number of the cell, and its head."""
     widths: tuple[int, ...] = ()
-    """Of what was said; empty: nothing was."""
+    """Widths of the printed columns; empty: nothing was printed."""
     version: str = ""
     """The resourceVersion that it is of."""
 

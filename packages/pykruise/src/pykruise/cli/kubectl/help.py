@@ -13,7 +13,7 @@ from pykruise.cli.kubectl.flags import Flag
 
 
 def help_of(command: Command, *, program: str, root: str) -> str:
-    """What a command does, its examples, commands and flags."""
+    """Help of a command: description, examples, subcommands and flags."""
     parts = [f"{command.short.rstrip('.')}."]
     if command.examples:
         parts.append("Examples:\n" + "\n".join(f"  {root} {example}" for example in command.examples))
@@ -58,5 +58,5 @@ _EMPTY = {"int": "0", "seconds": "0s", "bool": "false"}
 
 
 def similar(word: str, names: Sequence[str]) -> list[str]:
-    """What may have been meant."""
+    """Similar words."""
     return difflib.get_close_matches(word, names, n=3, cutoff=0.6)

@@ -69,7 +69,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     wanted: int
     """How many move."""
     surge: int
-    """By how many the total may exceed what was there."""
+    """Number by which the total may exceed the previous one."""
     source: int
     """Replicas that the source has still."""
     scaled_in: int = 0
@@ -244,7 +244,7 @@ async def _move(session: Session, resource: Resource, deployment: Document) -> l
 
 
 def plan_lines(counts: Counts, source: str, target: str, there: int) -> Iterator[str]:
-    """What would happen, a line for each step."""
+    """Planned steps, a line each."""
     yield f"Deployment/{source}: {counts.source} replicas, CloneSet/{target}: {there}; {counts.wanted} would move"
     now = counts
     for number, move in enumerate(moves(counts), start=1):

@@ -1,4 +1,5 @@
-"""What `-o` asks for: json, yaml, kyaml, name, jsonpath, go-template; without it one line `deployment.apps/web paused`.
+"""Output formats of `-o`: json, yaml, kyaml, name, jsonpath, go-template; without it one line `deployment.apps/web
+paused`.
 
 Call, operation ──▶ printer_of() ──▶ Printer.show(info)
 
@@ -42,7 +43,7 @@ class Printer:
         self._count = 0
 
     def text(self, info: Info, operation: str = "") -> str:
-        """What to write for an object, line ends and all."""
+        """Output for an object, line ends included."""
         self._count += 1
         before = self._separator if self._count > 1 else ""
         return before + self._show(info, f"{operation}{self._suffix}" if operation else "")

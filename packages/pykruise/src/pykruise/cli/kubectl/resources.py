@@ -54,18 +54,18 @@ class Info(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the arguments name: pairs of a type and a name; or types, all of whose objects are meant."""
+    """Selection by arguments: pairs of a type and a name; or types, all of whose objects are selected."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     types: tuple[str, ...] = ()
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is of what was asked for."""
+    """Objects that the arguments select."""
 
     infos: tuple[Info, ...] = ()
     errors: tuple[Error, ...] = ()
-    """In the order of what was asked for."""
+    """Errors in the order of the arguments."""
 
     def one(self) -> Info:
         """The only object. Raises what went wrong, or KubectlError."""
@@ -84,7 +84,7 @@ _MIXED: Final = (
 
 
 def asked_for(arguments: Sequence[str], *, allow_all: bool, program: str = "kubectl") -> Asked:
-    """What the arguments name. `allow_all`: a type alone means all of its objects. Raises KubectlError."""
+    """Selection of the arguments. `allow_all`: a type alone means all of its objects. Raises KubectlError."""
     if not arguments:
         return Asked()
     if any("/" in argument for argument in arguments):
@@ -336,7 +336,7 @@ async def _download(url: str) -> str:
 
 
 def kustomized(folder: str) -> str:
-    """What `kubectl kustomize` makes of a folder: kustomize is written in Go, so kubectl has to be there."""
+    """Output of `kubectl kustomize` for a folder: kustomize is written in Go, so kubectl must be installed."""
     import shutil
     import subprocess
 

@@ -228,14 +228,14 @@ async def history(session: Session) -> list[Error]:
 
 
 def _shown_revision(info: Info, revision: Revision) -> Info:
-    """What `-o` prints: a ReplicaSet itself, and of others the object as it was with that revision."""
+    """Output of `-o`: a ReplicaSet itself; for other kinds the object as it was with that revision."""
     if revision.info.resource.kind == "ReplicaSet":
         return revision.info
     return info.with_document({**info.document, "spec": {**info.document["spec"], **revision.content}})
 
 
 def _changes(revisions: list[Revision]) -> str:
-    """What each revision changed of the one before."""
+    """Changes of each revision against the previous one."""
     said = ""
     for old, new in itertools.pairwise(revisions):
         lines = differences(_comparable(old), _comparable(new))

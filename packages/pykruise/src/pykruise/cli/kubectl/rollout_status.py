@@ -30,7 +30,7 @@ class TimedOutError(KubectlError):
 
 
 class _Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What `-o json` says of one object."""
+    """Result for one object in `-o json`."""
 
     kind: str
     namespace: str
@@ -165,7 +165,7 @@ async def _line(session: Session, info: Info, progress: Status) -> str:
 
 
 async def _say_why(session: Session, info: Info) -> tuple[dict[str, Any], ...]:
-    """What `explain` says of it, for kinds of ours; nothing where even that cannot be read."""
+    """Explanation of the object, for our kinds; empty when even that cannot be read."""
     if group_of(info.document) not in GROUPS or shown_of(info.document) is None:
         return ()
     from pykruise.cli.explain import explained

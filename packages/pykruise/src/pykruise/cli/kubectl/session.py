@@ -32,7 +32,7 @@ class Reached(Protocol):
     def transport(self) -> Transport: ...
     @property
     def namespace(self) -> str:
-        """Of the kubeconfig's context."""
+        """Namespace of the kubeconfig's context."""
         ...
 
 
@@ -79,7 +79,7 @@ _OF_USER = ("client-certificate", "client-key", "token", "username", "password",
 
 
 def overrides_of(call: Call) -> Overrides:
-    """What the global flags say instead of the kubeconfig. Paths are the working directory's."""
+    """Values of the global flags that replace those of the kubeconfig. Paths are the working directory's."""
 
     def given(names: tuple[str, ...]) -> dict[str, object]:
         return {
@@ -170,7 +170,7 @@ class Session:
 
     @property
     def now(self) -> float:
-        """What time it is."""
+        """Current time."""
         return self.around.clock()
 
     @property
@@ -201,7 +201,7 @@ class Session:
         return self._client
 
     async def mapper(self) -> Mapper:
-        """What words mean at this API server."""
+        """Names of resources at this API server."""
         if self._mapper is None:
             self._mapper = Mapper(await read_served(await self.transport()), warn=self.warn)
         return self._mapper
@@ -227,7 +227,7 @@ class Session:
         return self._reached
 
     def field_manager(self, default: str) -> str:
-        """Who managedFields names."""
+        """Manager that managedFields names."""
         return self.call.text("field-manager") or default
 
 

@@ -109,7 +109,7 @@ async def complete(session: Session) -> None:
 
 
 async def candidates(session: Session, before: Sequence[str], word: str) -> list[str]:
-    """What the last word may become, with a tab and what it is."""
+    """Completions of the last word, each with a tab and a description."""
     command, _, rest = lookup(before, ROOT)
     if word.startswith("-"):
         names = [f"--{flag.name}\t{flag.help}" for flag in flags_of(command) if not flag.is_hidden]

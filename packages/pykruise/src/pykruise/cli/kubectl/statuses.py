@@ -86,7 +86,7 @@ def _check_revision(shown: Shown, document: Document, revision: int) -> None:
 
 
 def _check_strategy(shown: Shown, document: Document) -> None:
-    """Of Kubernetes' own kinds kubectl waits for one strategy alone."""
+    """For Kubernetes' own kinds kubectl waits for one strategy only."""
     field = shown.verbs.strategy
     if shown not in FOREIGN or field is None or not field.hub.startswith("spec.updateStrategy."):
         return

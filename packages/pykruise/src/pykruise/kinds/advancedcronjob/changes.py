@@ -16,7 +16,7 @@ from pykruise.kube.documents import Document, annotations_of
 SCHEDULED_SINCE: Final = "pykruise.io/scheduled-since"
 
 _FIELDS: Final = ("schedule", "timeZone", "paused", "startingDeadlineSeconds")
-"""What decides which times are due."""
+"""Fields that decide which times are due."""
 
 _Shape = tuple[Any, ...]
 
@@ -43,7 +43,7 @@ def _annotated(doc: Document, since: str) -> Document:
 
 
 def scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
-    """What the annotation says; None: nothing, or nothing that can be read."""
+    """Time in the annotation; None: no annotation, or an unreadable one."""
     text = annotations.get(SCHEDULED_SINCE)
     try:
         return parse_time(text) if text else None
@@ -52,7 +52,7 @@ def scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
 
 
 class Seen:
-    """What the object was when it was looked at last, and since when."""
+    """Object as last seen, and since when."""
 
     def __init__(self) -> None:
         self._shape: _Shape | None = None

@@ -17,7 +17,7 @@ MANY: Final = 100
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """What is due at one instant."""
+    """Due times at one instant."""
 
     missed: Instant | None = None
     """The latest tick that is not served yet and may be."""

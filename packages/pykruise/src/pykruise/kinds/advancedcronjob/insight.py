@@ -16,7 +16,7 @@ from pykruise.plans.insight import ClockInsight
 
 
 def headline_of(status: Mapping[str, Any]) -> str:
-    """What runs, and when something was due last."""
+    """Running children, and the last due time."""
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
     names = f": {', '.join(item.get('name', '') for item in active[:3])}" if active else ""

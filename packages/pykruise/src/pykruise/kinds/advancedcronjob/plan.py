@@ -1,4 +1,4 @@
-"""What is done for an AdvancedCronJob now: the table of contents of the decision.
+"""The decision for an AdvancedCronJob: its table of contents.
 
 Snapshot ──▶ history ▸ what is due ▸ concurrency policy ▸ a child is made ──▶ Plan
 
@@ -107,7 +107,7 @@ def begins_at(snapshot: Snapshot) -> Instant:
 
 
 def _serve(snapshot: Readable, kept: "_Plan", due: Due) -> Plan:
-    """What is due, as the concurrency policy has it."""
+    """Serves due times as the concurrency policy requires."""
     cron = snapshot.cron
     assert cron.made is not None
     if due.late is not None:
@@ -244,7 +244,7 @@ class _Plan:
         return None if self.next is None else self.next - self._snapshot.now
 
     def _for_next(self) -> Reason | None:
-        """What it waits for while nothing is in its way."""
+        """Wait for the next time while nothing is in the way."""
         if self.next is not None:
             return Reason(Code.NEXT_TICK, f"the next time is {format_time(self.next)}")
         return Reason(Code.NEXT_TICK, "its schedule has no time within five years", "correct spec.schedule")

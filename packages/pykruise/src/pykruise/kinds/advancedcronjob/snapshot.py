@@ -33,10 +33,10 @@ from pykruise.runtime.views import Views
 
 
 class Settings(DefaultingSettings, frozen=True, kw_only=True):
-    """What changes decisions about AdvancedCronJobs."""
+    """Settings for decisions about AdvancedCronJobs."""
 
     time_zone: Annotated[str, FromManager("time_zone")] = "UTC"
-    """Of schedules that say none: the manager's own."""
+    """Time zone of schedules without one: the manager's own."""
 
 
 class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ _read_spec: Final = spec_reader(AdvancedCronJobSpec, parts=PARTS)
 
 
 class _Pulls(PullSpec, frozen=True, kw_only=True):
-    """Of the spec of ImageListPullJobs what is looked at here."""
+    """Fields of an ImageListPullJob's spec that are read here."""
 
     completion_policy: CompletionPolicy | None = None  # type: ignore[assignment]  # it may be left out here
     images: list[str] | None = None
@@ -193,8 +193,9 @@ async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
 
 
 def _changed_at(view: AdvancedCronJobView, read: Read[Settings]) -> Instant | None:
-    """By the annotation, and by what was seen. Clocks of webhooks may be ahead a little: a time to come is now, and one
-    that is far away is none."""
+    """Time of the last change, from the annotation and from observation. Clocks of webhooks may be ahead a little: a
+    time to come is now, and one that is far away is none.
+    """
     now, spec, noted = read.now(), view.spec, scheduled_since(view.annotations)
     noted = None if noted is not None and noted > now + CLOCKS_DIFFER_S else noted
     seen = None

@@ -1,4 +1,4 @@
-"""What is done for a BroadcastJob now: the table of contents of the decision.
+"""The decision for a BroadcastJob: its table of contents.
 
 Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: the job's new state, pods that go, pods that come
 
@@ -48,7 +48,7 @@ from pykruise.runtime.reasons import Reason
 from pykruise.runtime.status import status_patch
 
 _ON_FAILURE: Final = {"": OnFailure.FAIL, "FailFast": OnFailure.FAIL, "Pause": OnFailure.PAUSE}
-"""What other types act as: Continue. Rule: the original's."""
+"""Policy of other types: Continue. Rule: the original's."""
 
 _RESUME: Final = "set spec.paused to false"
 _NO_NODE: Final = Reason(Code.UNFIT_NODE, "no node fits; the job waits for one")
@@ -76,7 +76,7 @@ def plan_broadcastjob(snapshot: Snapshot) -> Plan:
 
 
 def policy_of(spec: BroadcastJobSpec, *, desired: int) -> Policy:
-    """What the spec says of the whole job. Raises ValueError for a parallelism that is none."""
+    """Policy of the whole job in its spec. Raises ValueError for a parallelism that is none."""
     done, failed = spec.completion_policy, spec.failure_policy
     parallelism = spec.parallelism
     if isinstance(parallelism, str):

@@ -46,7 +46,7 @@ def deletion(pod: PodView, because: str) -> Chain:
 
 
 def _documents(snapshot: Readable, nodes: Sequence[str]) -> Iterator[Document]:
-    """What all have in common is shared, not copied."""
+    """Pod documents, which share their common parts."""
     job = snapshot.job
     template = job.spec.template
     metadata = pod_metadata(template)

@@ -63,9 +63,9 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
     """None: it cannot be read; `problem` says why."""
     status: BroadcastJobStatus = BroadcastJobStatus()
     requirements: NodeRequirements = NodeRequirements()
-    """What the template asks of nodes."""
+    """Requirements of the template on nodes."""
     request: Request = msgspec.field(default_factory=dict)
-    """What a pod of it needs of a node."""
+    """Resources that a pod of the job requests from a node."""
 
     @property
     def ends(self) -> bool:
@@ -120,7 +120,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """All of the cluster, by name."""
     now: Instant
     names: Mapping[str, str] = {}
-    """By node without a pod of the job: what its pod would be called."""
+    """Node without a pod of the job to the name of its future pod."""
     settings: Settings = Settings()
 
 

@@ -26,13 +26,13 @@ _MESSAGES: Final = {
     Finish.FAILED_TARGET: ("Failed", "Job failed: failed pod is found"),
     Finish.DEADLINE: ("Failed", "Job failed: it was active longer than its deadline"),
 }
-"""By how a job ends: the type of its condition, and the message."""
+"""End of a job to the type of its condition, and the message."""
 
 _ALWAYS: Final = ("active", "desired", "failed", "succeeded")
 
 
 def status_now(snapshot: Readable, counts: Counts, *, phase: str) -> BroadcastJobStatus:
-    """What is, before anything is written."""
+    """Current status, before anything is written."""
     return msgspec.structs.replace(
         snapshot.job.status,
         start_time=snapshot.job.status.start_time or format_time(snapshot.now),

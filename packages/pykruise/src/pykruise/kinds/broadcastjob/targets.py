@@ -1,4 +1,4 @@
-"""What nodes and pods are to a BroadcastJob, as targets of the one rule that all jobs follow.
+"""Nodes and pods of a BroadcastJob, as targets of the rule that all jobs follow.
 
 Snapshot ──▶ targets_of() ──▶ Targets: one for every node that gets a pod, one for every pod too many
 
@@ -20,14 +20,14 @@ class Targets(msgspec.Struct, frozen=True, kw_only=True):
     """All targets, and what their names mean."""
 
     targets: Sequence[Target]
-    """In the order in which they are to start: nodes by name. A node's target has its name, that of a pod too many
+    """Targets in their starting order: nodes by name. A node's target has its name, that of a pod too many
     `pod/<name>`."""
     pods: Mapping[str, PodView]
-    """By target: its pod, where it has one."""
+    """Target to its pod, where it has one."""
     idle: Mapping[str, str]
     """Nodes that get no pod, by name: why."""
     why: Mapping[str, str]
-    """By target that is not wanted: why."""
+    """Target that needs no pod to the reason."""
     duplicates: Sequence[tuple[str, PodView]] = ()
     """Nodes with an active pod too many."""
     is_left_to_gc: frozenset[str] = frozenset()
@@ -130,7 +130,7 @@ def _name_of(pod: PodView) -> str:
 
 
 def _precedence(pod: PodView) -> tuple[bool, bool, float, str]:
-    """Of several pods of a node the finished one counts, else the oldest."""
+    """Precedence among several pods of a node: the finished pod, else the oldest."""
     return (pod.phase not in FINISHED, pod.is_deleting, pod.created_at or 0.0, pod.name)
 
 

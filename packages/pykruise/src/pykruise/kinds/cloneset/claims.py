@@ -120,7 +120,7 @@ def with_claims(ws: WorkingSet, pod_spec: Document, instance_id: InstanceId) -> 
 
 
 def claims_to_announce(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
-    """What comes before the deletion of a pod whose claims a successor could take over: that they go too."""
+    """Announcement before the deletion of a pod whose claims a successor could take over: they are deleted too."""
     if not ws.spec.reuses_claims:
         return ()  # no pod would take them over: cleaning up ends what was begun
     claims = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
@@ -187,7 +187,7 @@ def _leaving(snapshot: Snapshot) -> list[ClaimView]:
 
 
 def clean_up_stages(snapshot: Snapshot, spec: CloneSetSpec, *, touched: Collection[str]) -> tuple[Stage, ...]:
-    """What becomes of claims that no active pod mounts. `touched`: names of pods that are written to."""
+    """Stages for claims that no active pod mounts. `touched`: names of pods that are written to."""
     if not snapshot.claims:
         return ()
     chains = _finishing(snapshot, touched) if spec.reuses_claims else _without_reuse(snapshot)

@@ -34,7 +34,7 @@ SPECIFIED: Final = Reason(Code.SPECIFIED, "specified for deletion; its successor
 
 
 class Differences(ByRevision):
-    """What separates the pods from the target."""
+    """Differences between the pods and the target."""
 
     def __init__(self, ws: WorkingSet, target: RevisionView) -> None:
         super().__init__({revision.hash: revision for revision in ws.snapshot.revisions})

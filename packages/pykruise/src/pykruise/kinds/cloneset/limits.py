@@ -36,7 +36,7 @@ class FieldProblem(msgspec.Struct, frozen=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the spec allows and wants, as whole numbers of pods."""
+    """Limits of the spec, as whole numbers of pods."""
 
     replicas: int
     partition: int = 0
@@ -115,7 +115,7 @@ NONE_MAY_GO: Final = limit_is_zero(UPDATE_LIMIT, "it serves, and no pod that ser
 
 
 class Sort(msgspec.Struct, frozen=True, gc=False):
-    """What counts about one pod."""
+    """Facts that count for one pod."""
 
     is_new: bool
     is_pre_deleting: bool = False
@@ -129,7 +129,7 @@ class Tally(msgspec.Struct, kw_only=True):
     total_new: int = 0
     total_old: int = 0
     pre_deleting_new: int = 0
-    """In PreparingDelete; not part of the following."""
+    """Pods in PreparingDelete; they are not part of the following counts."""
     pre_deleting_old: int = 0
     to_delete_new: int = 0
     """Specified for deletion; not part of the unavailable ones."""
@@ -182,7 +182,7 @@ def _add(tally: Tally, field: str, count: int) -> None:
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to do. Unit: pods."""
+    """Numbers of pods to create, delete and update. Unit: pods."""
 
     create: int = 0
     """Missing."""

@@ -1,4 +1,4 @@
-"""What to do about one CloneSet: the table of contents of its decisions.
+"""The decisions for one CloneSet: their table of contents.
 
 Snapshot ──▶ plan_cloneset() ──▶ Plan ──▶ runtime/execute.py
              stages: clean up claims ▶ release pods that no longer match ▶ store the revision

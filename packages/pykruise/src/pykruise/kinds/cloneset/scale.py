@@ -198,7 +198,7 @@ def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str
 
 
 def _delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], Reason | None]:
-    """What a deletion of the pod takes now, its claims with it: steps, or none and why it waits."""
+    """Steps for deleting the pod with its claims, or no steps and the reason for waiting."""
     steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
     if not any(isinstance(step.action, Delete) for step in steps):
         return steps, waits

@@ -71,7 +71,7 @@ class Settings(GateSettings, frozen=True, kw_only=True):
 
     @property
     def in_place(self) -> InPlaceSettings:
-        """What the engine for updates in place wants to know."""
+        """Settings that the engine for updates in place needs."""
         return msgspec.structs.replace(super().in_place, compare_claims=self.recreate_on_claim_change)
 
 
@@ -86,7 +86,7 @@ class CloneSetView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def owner_reference(self) -> Document:
-        """What its pods and revisions carry."""
+        """Owner reference of the CloneSet's pods and revisions."""
         return self.reference_as(CLONE_SETS)
 
 
@@ -159,7 +159,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     ids: IdSource
     settings: Settings = Settings()
     seen: Seen = Seen()
-    """What the last plan for this CloneSet found of pods in updates; plans come out the same without it."""
+    """Findings of the last plan about pods in updates; the plan is the same without them."""
 
 
 class ReadableCloneSetView(CloneSetView, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What a CloneSet reports of itself.
+"""Status of a CloneSet.
 
 WorkingSet + stored status + failures ──▶ status_of() ──▶ CloneSetStatus
 conditions ──▶ with_condition(), with_failures() ──▶ conditions

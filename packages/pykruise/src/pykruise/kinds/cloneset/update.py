@@ -57,7 +57,7 @@ ASK_AGAIN_S: Final = 1.0
 SURPLUS_OF_SURGE: Final = Reason(
     Code.TURN, "is deleted once a pod of the newest revision is available in its place (maxSurge)"
 )
-"""Of old pods beyond replicas, which no partition keeps."""
+"""Old pods beyond replicas, which no partition keeps."""
 
 
 def _kept(ws: WorkingSet) -> Reason:
@@ -104,7 +104,7 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
 def _update(
     ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differences: Differences | None
 ) -> Phase:
-    """In place those that can be, recreated the others."""
+    """Updates pods in place where possible, and recreates the others."""
     if differences is None:
         return _recreate(ws, pods, target, {})
     reasons = differences.obstacles(pods)

@@ -32,7 +32,7 @@ def is_converged(ws: WorkingSet) -> bool:
 
 
 def waiting_of(ws: WorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | None:
-    """What the CloneSet waits for; None: it has converged. `skipped`: why the plan leaves pods alone."""
+    """Reason for which the CloneSet waits; None: it has converged. `skipped`: why the plan leaves pods alone."""
     if is_converged(ws):
         return None
     obstacles = _obstacles(ws)

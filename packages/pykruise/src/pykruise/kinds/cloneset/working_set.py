@@ -27,10 +27,10 @@ from pykruise.pods.workload.revisions import RevisionView
 
 
 class Mark:
-    """What is true of a pod, as bits."""
+    """Facts about a pod, as bits."""
 
     NEW: Final = 1
-    """Of the update revision."""
+    """The pod has the update revision."""
     PRE_DELETING: Final = 2
     """Waits in PreparingDelete."""
     TO_DELETE: Final = 4
@@ -55,7 +55,7 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot: Snapshot
     recall: Recall
-    """What the last plan has found, and this one finds, of pods in updates."""
+    """Findings of the last plan, and of this one, about pods in updates."""
     spec: CloneSetSpec
     limits: Limits
     update: RevisionView
@@ -69,7 +69,7 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     present: int = 0
     """Bits that any of `marks` has: most plans need not look for pods that are on their way out."""
     claims: Mapping[InstanceId, Sequence[ClaimView]] = {}
-    """By id, sorted by name; those without an id belong to no pod and are left out."""
+    """Claims by instance ID, sorted by name; claims without an ID belong to no pod and are left out."""
 
     @property
     def settings(self) -> Settings:

@@ -91,7 +91,7 @@ def _changed(new: Document, old: Document) -> Status | None:
 
 
 def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[Cause]:
-    """Of the request for this pod."""
+    """Errors of the request for this pod."""
     path, name = "spec.podName", spec.pod_name
     status = pod.get("status") or {}
     is_left_to_it = any(
@@ -124,7 +124,7 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
 
 
 def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Those that can be recreated: regular ones, and init containers that run beside them."""
+    """Containers that can be recreated: regular ones, and init containers that run beside them."""
     spec = pod["spec"]
     sidecars = [
         container

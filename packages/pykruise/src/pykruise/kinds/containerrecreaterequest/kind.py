@@ -55,7 +55,7 @@ def _requests_for(change: Change[RequestView], around: Around[Any]) -> Iterator[
 
 
 def _requests_of(change: Change[PodView], around: Around[Any]) -> Iterator[Key]:
-    """Those for a pod that comes, goes, or whose containers are not as they were."""
+    """Requests for a pod that was created or deleted, or whose containers changed."""
     old, new = change.old, change.new
     if old is not None and new is not None and _is_alike(old, new):
         return

@@ -1,4 +1,4 @@
-"""What the manager does for a ContainerRecreateRequest: the table of contents of the decision.
+"""The manager's decision for a ContainerRecreateRequest: its table of contents.
 
 Snapshot ──▶ plan_request() ──▶ Plan: the pod out of service before and back after, the mirror of its containers'
                                       statuses, the end of a request that is not carried out, its deletion
@@ -76,7 +76,7 @@ def plan_request(snapshot: Snapshot) -> Plan:
 
 
 def _times_left(snapshot: Readable) -> Iterator[tuple[str, float]]:
-    """By the message of the end: seconds until it."""
+    """Message of the end to the seconds until it."""
     request, now = snapshot.request, snapshot.now
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
         began = max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])

@@ -46,7 +46,7 @@ class RequestView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def pod_uid(self) -> str:
-        """Of the pod that it was made for."""
+        """UID of the pod that the request was created for."""
         return self.labels.get(POD_LABEL, "")
 
     @property
@@ -128,7 +128,7 @@ def _turn_of(request: RequestView, now: Instant) -> Instant:
 
 
 def _noted_turn(request: RequestView) -> Instant | None:
-    """What its annotation says: infinite: it waits; None: nothing, or nothing that can be read."""
+    """Time in its annotation: infinite: the request waits; None: no annotation, or an unreadable one."""
     text = request.annotations.get(TURN_ANNOTATION)
     if text == WAITS:
         return math.inf

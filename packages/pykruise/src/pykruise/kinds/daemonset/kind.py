@@ -76,7 +76,7 @@ def _wakes(_: Settings) -> Sequence[Wake]:
 
 
 def _placed_otherwise(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
-    """Those for which the node is something else now."""
+    """DaemonSets for which the state of the node has changed."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_placed_as(new):
         return

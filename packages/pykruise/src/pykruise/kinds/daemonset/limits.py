@@ -1,4 +1,4 @@
-"""What a DaemonSet's spec allows, as whole numbers.
+"""Limits of a DaemonSet's spec, as whole numbers.
 
 spec + number of nodes that run a pod ──▶ limits_of() ──▶ Limits, and the fields that cannot be read
 

@@ -28,7 +28,7 @@ BY_PARTITIONED_SCALING: Final = Reason(
 
 
 class Managed:
-    """What the nodes need, gathered node by node."""
+    """Needs of the nodes, collected node by node."""
 
     def __init__(self) -> None:
         self.needing: list[str] = []

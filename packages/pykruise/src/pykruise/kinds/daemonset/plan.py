@@ -1,4 +1,4 @@
-"""What to do about one DaemonSet: the table of contents of its decisions.
+"""The decisions for one DaemonSet: their table of contents.
 
 Snapshot ──▶ plan_daemonset() ──▶ Plan ──▶ runtime/execute.py
              the selector guard ▶ claim pods and revisions ▶ store the revision ▶ pull images ahead

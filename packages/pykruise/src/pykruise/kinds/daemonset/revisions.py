@@ -80,7 +80,7 @@ def choose_revisions(snapshot: Snapshot) -> Revisions:
 
 
 def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView | None) -> list[Stage]:
-    """What has to be written of revisions before a pod can be of the current one."""
+    """Writes of revisions that must precede any pod of the current revision."""
     assert revisions.choice is not None
     known = (*revisions.old, *revisions.duplicates, revisions.current)
     return [
@@ -148,7 +148,7 @@ def cleaned_up(
 
 
 def unchanged_revisions(snapshot: Snapshot) -> Revisions:
-    """What the status says is the current revision, when nothing may be written: for counting only."""
+    """Current revision according to the status, while no write is allowed: for counting only."""
     label = snapshot.daemonset.status.update_revision
     shown = RevisionView(
         namespace=snapshot.daemonset.namespace,

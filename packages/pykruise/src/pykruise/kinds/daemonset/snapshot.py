@@ -68,12 +68,12 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
     selector: Selector | None = None
     """None: it cannot be read, or there is none."""
     node_selector: Selector | None = None
-    """Of the nodes whose pods are updated; None: all, or it cannot be read."""
+    """Selector of the nodes whose pods are updated; None: all, or unreadable."""
     placement: Placement = Placement()
 
     @property
     def owner_reference(self) -> Document:
-        """What its pods and revisions carry."""
+        """Owner reference of the DaemonSet's pods and revisions."""
         return self.reference_as(DAEMON_SETS)
 
     @property
@@ -97,7 +97,7 @@ def _derived(spec: DaemonSetSpec, _: Document) -> dict[str, Any]:
 
 
 def terms_of(daemonset: DaemonSetView) -> Terms:
-    """What the states of its nodes depend on besides nodes and pods."""
+    """Terms of its nodes' states besides nodes and pods."""
     return Terms(
         placement=daemonset.placement,
         selector=daemonset.selector,
@@ -127,7 +127,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     pods: Sequence[PodView]
     """All pods controlled by it, finished and terminating ones too, in any order."""
     revisions: Sequence[RevisionView]
-    """Those controlled by it, oldest first."""
+    """Revisions that it controls, oldest first."""
     orphaned_revisions: Sequence[RevisionView] = ()
     """Orphaned revisions whose labels match, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
@@ -178,14 +178,14 @@ async def snapshot(view: DaemonSetView, read: Read[Settings]) -> Snapshot:
 
 
 class NodeMemory:
-    """What a DaemonSet remembers of nodes; a new process may lose it."""
+    """Memory of a DaemonSet about nodes; a new process may lose it."""
 
     def __init__(self) -> None:
         self._states: NodeStateCache | None = None
         self._backoffs = Backoffs(0)
 
     def states_for(self, terms: Terms) -> NodeStateCache:
-        """What is known of its nodes under these terms; it saves work and changes nothing."""
+        """Known states of its nodes under these terms; they save work and change no decision."""
         if self._states is None or self._states.terms != terms:
             self._states = NodeStateCache(terms)
         return self._states

@@ -1,4 +1,4 @@
-"""What a DaemonSet reports of itself.
+"""Status of a DaemonSet.
 
 WorkingSet + stored status ──▶ status_of() ──▶ DaemonSetStatus
 stored status ──▶ with_reason() ──▶ the same, with why nothing is done

@@ -133,7 +133,7 @@ def _replace(ws: WorkingSet, chosen: Sequence[OldAndNew]) -> Phase:
 
 
 def _change(ws: WorkingSet, pods: Sequence[PodView]) -> Phase:
-    """In place where that is asked for and can be, else by deleting the old pod."""
+    """Updates in place where the strategy asks for it and it is possible, else deletes the old pod."""
     if not ws.spec.is_in_place:
         return _recreate(ws, pods, {})
     differences = _Differences(ws)
@@ -168,7 +168,7 @@ def _recreate(ws: WorkingSet, pods: Iterable[PodView], reasons: Mapping[str, str
 
 
 class _Differences(ByRevision):
-    """What separates pods from the update revision."""
+    """Differences between pods and the update revision."""
 
     def __init__(self, ws: WorkingSet) -> None:
         super().__init__({hash_of(revision): revision for revision in ws.revisions.old})

@@ -30,7 +30,7 @@ _IN_PASSING: Final = frozenset({Code.SCHEDULING, Code.STARTING, Code.UPDATING_IN
 """Obstacles that every pod has for a moment when it is new or updated."""
 
 _STARTING: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""What containers wait for that start."""
+"""Waiting reasons of containers that start."""
 
 NAMED_AFTER_S: Final = 30.0
 """A pod that is not ready for so long is named; before, that is what every new pod is."""
@@ -61,8 +61,9 @@ def waiting_of(
     skipped_nodes: Mapping[str, Reason],
     broken: Reason | None = None,
 ) -> Reason | None:
-    """What the DaemonSet waits for; None: it has converged. `skipped`, `skipped_nodes`: why the plan leaves pods
-    alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves."""
+    """Reason for which the DaemonSet waits; None: it has converged. `skipped`, `skipped_nodes`: why the plan leaves
+    pods alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves.
+    """
     if is_converged(ws):
         return None
     obstacles = [pair for pair in _obstacles(ws) if pair[1].code not in _IN_PASSING or not pair[1].is_wait]
@@ -119,7 +120,7 @@ def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
 
 
 def _reported_by_pods(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
-    """Of pods that are not available; of new ones only when a container says that it cannot start."""
+    """Waits of unavailable pods; for new pods only when a container reports that it cannot start."""
     unavailable = (
         pod
         for state in ws.nodes

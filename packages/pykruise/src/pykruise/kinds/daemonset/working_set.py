@@ -96,7 +96,7 @@ class WorkingSet:
 
     @cached_property
     def limits(self) -> Limits:
-        """What the spec allows."""
+        """Limits of the spec."""
         return limits_of(self.spec, desired=self.overview.desired)
 
     # nodes
@@ -161,8 +161,9 @@ class WorkingSet:
         return is_available(pod, min_ready_seconds=self._min_ready_s, now=self.now)
 
     def is_coming(self, pod: PodView) -> bool:
-        """Of a pod that is not available: whether that is the set's own doing, because the pod was only just
-        made or changed. False: it served, and then failed by itself."""
+        """Whether the DaemonSet itself made the pod unavailable, because it just created or changed the pod. False: it
+        served, and then failed by itself.
+        """
         held = pod.condition(keys.IN_PLACE_READY)
         if pod.is_ready or (held is not None and held.status != "True"):
             return True

@@ -1,4 +1,4 @@
-"""What is done for an EphemeralJob now: the table of contents of the decision.
+"""The decision for an EphemeralJob: its table of contents.
 
 Snapshot ──▶ _targets() ──▶ fan_out() ──▶ Plan: containers that are put into pods, the status, the job's own end
 
@@ -36,7 +36,7 @@ from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
 from pykruise.runtime.reasons import Reason
 
 FINALIZER: Final = "apps.kruise.io/ephemeralcontainers-cleanup"
-"""Of the original, which does nothing before it takes it away; it is not set here, and is taken away."""
+"""Finalizer of the original, which does nothing until it has removed it; pykruise does not set it, and removes it."""
 
 DEFAULT_TTL_S: Final = 1800
 

@@ -30,12 +30,12 @@ class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """Of the containers that it puts into pods."""
+        """Names of the containers that the job adds to pods."""
         return frozenset(container.get("name") or "" for container in self.containers)
 
     @property
     def containers(self) -> Sequence[Mapping[str, Any]]:
-        """What it puts into pods, as documents."""
+        """Containers that the job adds to pods, as documents."""
         return self.spec.template.ephemeral_containers if self.spec else ()
 
 

@@ -55,7 +55,7 @@ def _owner(change: Change[PullJobView], _: Around[NoSettings]) -> Iterator[Key]:
 
 
 def _summary(child: PullJobView) -> tuple[object, ...]:
-    """What its list looks at."""
+    """Summary that its list job reads."""
     is_active, has_failed = child.status.active > 0, child.status.failed > 0
     return child.uid, child.generation, child.is_deleting, state_of(child), is_active, has_failed
 

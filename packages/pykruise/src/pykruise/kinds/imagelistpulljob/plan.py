@@ -1,4 +1,4 @@
-"""What is done for an ImageListPullJob now: one ImagePullJob for each image.
+"""The decision for an ImageListPullJob: one ImagePullJob for each image.
 
 Snapshot ──▶ an image's ImagePullJob, by image ──▶ fan_out() ──▶ Plan: jobs that come, jobs that go, the status
 

@@ -40,7 +40,7 @@ class ListJobView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def template_hash(self) -> str:
-        """Of the template, as a label's value."""
+        """Hash of the template, as a label's value."""
         return hash_text(fnv32a(canonical(self.template)))
 
 
@@ -59,7 +59,7 @@ def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, s
 
 
 def template_of(spec: PullSpec) -> Document:
-    """What two specs have in common when they pull alike: all but the images, with defaults.
+    """Common part of specs that pull alike: all fields but the images, with defaults.
 
     Without a time to live: an ImagePullJob that went before the others of its list have ended would be made again.
     It goes with the list.

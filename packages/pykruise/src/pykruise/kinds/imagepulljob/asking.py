@@ -36,10 +36,10 @@ from pykruise.runtime.plan import Chain, Step
 DAY_S: Final = 86_400
 SPREAD_S: Final = 300
 DAILY_SPREAD_S: Final = 1200
-"""Of a job that never ends. So long after the first the last of its entries goes."""
+"""Spread of the daily pulls of a job that never ends. So long after the first the last of its entries goes."""
 LARGEST: Final = 2**31 - 1
 LEAST_DEADLINE_S: Final = 1800
-"""Of a job that never ends: so long its pulls may take at least."""
+"""Shortest deadline of the pulls of a job that never ends."""
 
 
 def entry_patch(
@@ -117,7 +117,7 @@ def _raised(entry: TagSpec, node: NodeImageView, snapshot: Readable) -> TagSpec:
 
 
 def _sharers(entry: TagSpec | None, snapshot: Readable) -> list[ObjectReference]:
-    """Who else wants the entry: all but jobs that are gone."""
+    """Other jobs that need the entry: all except deleted jobs."""
     references = (entry.owner_references if entry is not None else None) or ()
     gone = {uid for uid, job in snapshot.others.items() if job is None}
     return [ref for ref in references if ref.uid not in gone]
@@ -163,7 +163,7 @@ def policy_of(spec: ImagePullJobSpec, snapshot: Readable, *, seed: str) -> TagPu
 
 
 def _larger(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPullPolicy:
-    """What is enough for both; no deadline is the largest."""
+    """The larger limit, which is enough for both; no deadline is the largest."""
     deadlines = (tag_pull_policy.active_deadline_seconds, other.active_deadline_seconds)
     return TagPullPolicy(
         timeout_seconds=_largest(tag_pull_policy.timeout_seconds, other.timeout_seconds),
@@ -176,7 +176,7 @@ def _larger(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPullPoli
 
 
 def _largest(*amounts: int | None) -> int | None:
-    """Of those that are said."""
+    """Largest of the given limits."""
     return max((amount for amount in amounts if amount is not None), default=None)
 
 
@@ -184,7 +184,7 @@ def _largest(*amounts: int | None) -> int | None:
 
 
 def _joined(before: ImageSpec | None, secrets: Sequence[SecretReference]) -> list[SecretReference] | None:
-    """Those that are named, and further ones behind them; the mode is not compared."""
+    """Named references, followed by further ones; the mode is not compared."""
     references = list((before.pull_secrets if before is not None else None) or ())
     known = {(reference.namespace, reference.name) for reference in references}
     references += [secret for secret in secrets if (secret.namespace, secret.name) not in known]

@@ -1,4 +1,4 @@
-"""In which order a workload updates its pods, so that images come to nodes in the order in which they are needed.
+"""Update order of a workload's pods, so that images reach nodes in the order in which they are needed.
 
 workload (as stored) + pods ──▶ in_update_order() ──▶ pods
 

@@ -1,4 +1,4 @@
-"""What is done for an ImagePullJob now: the table of contents of the decision.
+"""The decision for an ImagePullJob: its table of contents.
 
 Snapshot ──▶ targets_of() ──▶ fan_out() ──▶ Plan: secrets copied, nodes asked, the status; at the end, what it held
 
@@ -68,7 +68,7 @@ def plan_imagepulljob(snapshot: Snapshot) -> Plan:
 
 
 def policy_of(spec: ImagePullJobSpec) -> Policy:
-    """What the spec says of the whole job. Raises ValueError for a parallelism that is none."""
+    """Policy of the whole job in its spec. Raises ValueError for a parallelism that is none."""
     done = spec.completion_policy
     return Policy(
         parallelism=parallelism_of(spec.parallelism),

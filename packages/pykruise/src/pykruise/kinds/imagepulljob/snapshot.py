@@ -38,7 +38,7 @@ ORDER_AGAIN_S: Final = 60.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about ImagePullJobs depend on beside the objects."""
+    """Settings for decisions about ImagePullJobs."""
 
     default_ttl_s: Annotated[
         int,
@@ -59,16 +59,16 @@ class Snapshot(Judged, frozen=True, kw_only=True):
 
     job: PullJobView
     nodes: Sequence[NodeImageView] = ()
-    """Those that it is for, in the order in which they are to start; none for a job that is over."""
+    """Nodes of the job in their starting order; none for a job that is over."""
     unknown_nodes: Sequence[str] = ()
     """Names that it lists, and that have no NodeImage."""
     others: Mapping[str, PullJobView | None] = {}
-    """By uid: further jobs that are named to want the same image of these nodes. None: it is gone, or going. Those of
-    which nothing is known are missing."""
+    """Further jobs by UID that need the same image on these nodes. None: it is gone, or going. Those of which nothing
+    is known are missing."""
     sources: Mapping[str, Source | None] = {}
-    """By name: what it pulls with; None: the secret is not there."""
+    """Pull secrets by name; None: the secret is missing."""
     copies: Sequence[CopyView] = ()
-    """Of secrets, in the shared namespace, whichever job uses them."""
+    """Copied secrets in the shared namespace, of all jobs."""
     has_shared_namespace: bool = True
     """Whether that namespace is there, not being deleted, and one that this manager works in."""
     now: Instant
@@ -93,7 +93,7 @@ def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
 
 
 class _Order(msgspec.Struct):
-    """In which order the job's workload updates its pods, when it was last asked."""
+    """Last known update order of the job's workload."""
 
     asked_at: Instant | None = None
     workload: Document | None = None
@@ -156,7 +156,7 @@ async def _nodes(
 
 
 def _known(names: Iterable[str], read: Read[Settings]) -> tuple[list[NodeImageView], list[str]]:
-    """Those of the nodes that have a NodeImage, and the names of the others."""
+    """Nodes that have a NodeImage, and the names of the others."""
     node_images: list[NodeImageView] = []
     missing: list[str] = []
     for name in names:
@@ -177,7 +177,7 @@ async def _nodes_of_pods(view: PullJobView, read: Read[Settings]) -> Sequence[st
 
 
 async def _ordered(view: PullJobView, pods: Sequence[PodView], read: Read[Settings]) -> Sequence[PodView]:
-    """In the order in which the job's workload updates them; as they are where there is none, or none can be read."""
+    """Nodes in the update order of the job's workload; unchanged without a workload or without a readable order."""
     resource = strategy_of(view.controller)
     if resource is None or view.controller is None or len(pods) < 2:
         return pods
@@ -196,7 +196,7 @@ async def _ordered(view: PullJobView, pods: Sequence[PodView], read: Read[Settin
 async def _others(
     view: PullJobView, nodes: Iterable[NodeImageView], read: Read[Settings]
 ) -> Mapping[str, PullJobView | None]:
-    """Looked up once for each job, however many nodes it is on."""
+    """Other jobs, looked up once for each job, however many nodes it has."""
     names: dict[str, Key] = {}
     for node in nodes:
         entry = node.entry(view.image) if view.image is not None else None

@@ -20,7 +20,7 @@ EXCEEDED: Final = "job exceeds activeDeadlineSeconds"
 
 
 def status_now(snapshot: Snapshot, targets: Iterable[Target], counts: Counts) -> ImagePullJobStatus:
-    """What is, before anything is written."""
+    """Current status, before anything is written."""
     return ImagePullJobStatus(
         start_time=snapshot.job.status.start_time or format_time(snapshot.now),
         desired=counts.wanted,

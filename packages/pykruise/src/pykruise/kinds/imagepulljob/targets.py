@@ -1,4 +1,4 @@
-"""What nodes are to an ImagePullJob, as targets of the one rule that all jobs follow.
+"""Nodes of an ImagePullJob, as targets of the rule that all jobs follow.
 
 Snapshot ──▶ targets_of() ──▶ one target for every node, in the order in which they start
 

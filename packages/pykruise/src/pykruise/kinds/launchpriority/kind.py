@@ -43,7 +43,7 @@ _decode = msgspec.json.Decoder(_ConfigMap).decode
 
 
 def read_barrier(raw: bytes) -> Barrier:
-    """What a plan needs of a ConfigMap. Raises msgspec.DecodeError for what is none."""
+    """Fields of a ConfigMap that a plan needs. Raises msgspec.DecodeError for what is none."""
     config_map = _decode(raw)
     pods = (owner.uid for owner in config_map.metadata.owner_references or () if owner.kind == PODS.kind)
     return Barrier(

@@ -35,7 +35,7 @@ class Barrier(msgspec.Struct, frozen=True, kw_only=True):
 
     uid: str
     owner_uid: str = ""
-    """Of the pod it belongs to; empty: it names none."""
+    """UID of the owning pod; empty: it names none."""
     keys: frozenset[str] = frozenset()
 
 

@@ -21,10 +21,10 @@ from pykruise.pods.images.pull_jobs import is_pull_job
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What stays."""
+    """Remaining entries."""
 
     images: Mapping[str, ImageSpec]
-    """By name; an image that does not change is the same value as before."""
+    """Images by name; an unchanged image is the same value as before."""
     look_again: Sequence[float] = ()
     """Seconds until something more goes."""
     because: str = ""

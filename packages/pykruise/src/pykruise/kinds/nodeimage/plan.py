@@ -1,4 +1,4 @@
-"""What is done for a NodeImage now: the table of contents of the decision.
+"""The decision for a NodeImage: its table of contents.
 
 Snapshot ──▶ plan_node_image() ──▶ Plan: create or delete it, keep its entries, say of its agent that it is silent
 

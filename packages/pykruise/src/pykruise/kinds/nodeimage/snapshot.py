@@ -27,7 +27,7 @@ from pykruise.runtime.read import Read
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about NodeImages depend on beside the objects."""
+    """Settings for decisions about NodeImages."""
 
     creation_delay_s: Annotated[
         float, FromFlag("nodeimage-creation-delay", "After a node is ready, until its NodeImage.")
@@ -49,7 +49,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     is_behind: bool = False
     """Whether some of them are not in the cache yet."""
     missing_secrets: frozenset[Key] = frozenset()
-    """Of the secrets that are named without a mode, those that are not there."""
+    """Missing secrets among those that are named without a mode."""
     now: Instant
     creation_delay_s: float = 30.0
 

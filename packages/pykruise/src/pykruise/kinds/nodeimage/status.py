@@ -1,4 +1,4 @@
-"""What is written into the status of a NodeImage when its agent does not: that it is silent, or what is over.
+"""Status of a NodeImage that the manager writes instead of the agent: the agent is silent, or a pull is over.
 
 Snapshot ──▶ status_after() ──▶ the status to store, entries whose agent is silent, when to look again
 
@@ -33,7 +33,7 @@ class Silent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusAfter(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of the status."""
+    """Changes of the status."""
 
     document: Document | None = None
     """None: it stays as it is."""
@@ -43,7 +43,7 @@ class StatusAfter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_after(snapshot: Snapshot) -> StatusAfter:
-    """What has to be stored now."""
+    """Status to store now."""
     view = snapshot.node_image
     wanted = dict(view.entries)
     statuses = {image: status for image, status in view.statuses.items() if image in wanted}

@@ -42,12 +42,12 @@ def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key
 
 
 def _may_get_one(node: NodeView) -> tuple[bool, float | None]:
-    """What decides whether, and when."""
+    """Facts that decide whether and when a NodeImage is created."""
     return node.is_virtual, node.ready_since
 
 
 def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[Key]:
-    """Those that have entries for it, when these may go."""
+    """Jobs with entries in it, when the entries may be removed."""
     old, new = change.old, change.new
     if old is None:
         return
@@ -57,5 +57,5 @@ def _of_job(change: Change[PullJobView], around: Around[Settings]) -> Iterator[K
 
 
 def _wants(job: PullJobView) -> tuple[object, ...]:
-    """What decides whether an entry of the job stays, and beyond its time to live."""
+    """Facts that decide whether an entry of the job stays, and its time to live."""
     return job.uid, job.image, job.is_active, job.ends

@@ -1,4 +1,4 @@
-"""What is done for a NodePodProbe now: the table of contents of the decision.
+"""The decision for a NodePodProbe: its table of contents.
 
 Snapshot ──▶ plan_node_probes() ──▶ Plan: create or delete it, take out pods that are gone, show what was found
 
@@ -110,7 +110,7 @@ def _entries_stage(view: NodeProbesView, kept: Sequence[PodProbe]) -> Stage:
 
 
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one pod."""
+    """Changes of one pod."""
 
     pod: PodView
     conditions: Sequence[Document]
@@ -126,7 +126,7 @@ def _results(snapshot: Snapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
 
 
 def _outcomes(snapshot: Snapshot, status: PodProbeStatus) -> list[Outcome]:
-    """Of probes that their markers still have, in the order of the status."""
+    """Results of probes that their markers still have, in the order of the status."""
     outcomes: list[Outcome] = []
     for state in status.probe_states or ():
         marker_name, probe_name = split_name(state.name)

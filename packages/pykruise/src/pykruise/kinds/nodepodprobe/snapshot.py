@@ -32,7 +32,7 @@ LATELY_S: Final = 60.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about NodePodProbes depend on beside the objects."""
+    """Settings for decisions about NodePodProbes."""
 
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
     """The only namespace whose pods this manager knows; empty: all."""
@@ -44,13 +44,13 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     node_probes: NodeProbesView
     node: NodeView | None = None
     checked: Mapping[str, PodView] = {}
-    """By uid: the pods that it names and that are still to be checked."""
+    """Named pods that still need checks, by UID."""
     is_behind: bool = False
     """Whether some of them are not in the cache yet."""
     markers: Mapping[Key, MarkerView] = {}
-    """Those whose probes it has, but for those that are going."""
+    """Markers whose probes it has, except those that are being deleted."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
-    """Of pods for which a policy sets any."""
+    """Annotations of pods for which a policy sets any."""
     settings: Settings = Settings()
     now: Instant
 
@@ -129,7 +129,7 @@ async def _is_there(node: str, read: Read[Settings]) -> bool:
 
 
 def _known_pods(view: NodeProbesView, namespace: str) -> Iterator[tuple[Key, str]]:
-    """Those that are meant, of the namespace that is known, or of all."""
+    """Selected pods of the known namespace, or of all namespaces."""
     for entry in view.pods:
         if namespace in ("", entry.namespace):
             yield Key(entry.namespace, entry.name), entry.uid

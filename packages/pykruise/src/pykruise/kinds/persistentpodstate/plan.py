@@ -1,4 +1,4 @@
-"""What is recorded of a workload's pods, and the PersistentPodState that a workload asks for: the table of contents.
+"""Records of a workload's pods, and the PersistentPodState that a workload requests: the table of contents.
 
 Snapshot ──▶ plan_state() ──▶ Plan ──▶ runtime/execute.py
              one that a workload asks for: create, change, delete ▶ records: take, keep, drop ▶ status

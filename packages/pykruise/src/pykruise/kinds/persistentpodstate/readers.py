@@ -1,4 +1,4 @@
-"""What is asked of a cluster beside caches: PersistentPodStates for webhooks, the white list, workloads that are on it.
+"""Reads besides caches: PersistentPodStates for webhooks, the white list, and workloads on it.
 
 LiveStates     asks the API server each time: for reviews in the process of a sandbox
 CachedStates   the same over a cache of PersistentPodStates, which is kept while `run()` runs: a pod that no
@@ -39,7 +39,7 @@ RIGHTS: tuple[Right, ...] = (
         why="PersistentPodState: whose pods are remembered besides",
     ),
 )
-"""What both admission and controller need. Kinds on the white list an administrator has to allow apart."""
+"""Rights that both admission and controller need. Kinds on the white list an administrator has to allow apart."""
 
 
 class KindReader:
@@ -71,10 +71,10 @@ class KindReader:
 
 
 class StateReader(Protocol):
-    """What admission asks. All raise KubeError when it cannot be known."""
+    """Reads of admission. All raise KubeError when it cannot be known."""
 
     async def states(self, namespace: str) -> Sequence[StateView]:
-        """Those of a namespace."""
+        """PersistentPodStates of a namespace."""
         ...
 
     async def is_supported(self, kind: GroupKind | None) -> bool:

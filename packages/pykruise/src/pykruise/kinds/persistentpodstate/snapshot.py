@@ -42,7 +42,7 @@ POLL_S: Final = 10.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about PersistentPodStates depend on beside the objects."""
+    """Settings for decisions about PersistentPodStates."""
 
     start_ordinal: Annotated[bool, OnGate("StatefulSetStartOrdinal")] = False
     """Whether Advanced StatefulSets begin at spec.ordinals.start; built-in ones always do."""
@@ -66,7 +66,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     namesakes: Sequence[WorkloadView] = ()
     """Workloads of its own name: one of them may have asked for it."""
     pods: Sequence[PodView] = ()
-    """Of the workload, neither finished nor terminating."""
+    """Pods of the workload that are neither finished nor terminating."""
     nodes: Mapping[str, NodeView] = {}
     annotations: Mapping[str, Mapping[str, str]] = {}
     """All those of a pod, by uid; only where some are recorded."""

@@ -1,4 +1,4 @@
-"""What is recorded of pods, and when a record goes.
+"""Records of pods, and their removal.
 
 stored records + Ready pods + their nodes ──▶ recorded() ──▶ records
 records + ordinals that the workload wants + active pods ──▶ kept() ──▶ records
@@ -84,7 +84,7 @@ def fitting_records(
 
 
 def ordinal_of(pod_name: str) -> int | None:
-    """What is behind the last dash; None: no whole number."""
+    """Number after the last dash; None: not a whole number."""
     digits = pod_name.rpartition("-")[2]
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 

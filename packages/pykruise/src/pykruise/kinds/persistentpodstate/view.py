@@ -77,7 +77,7 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
     """None: it cannot be read; `problem` says why."""
     problem: str = ""
     records: Mapping[str, PodState] = {}
-    """What is recorded, by name of the pod."""
+    """Records by pod name."""
 
     @property
     def key(self) -> Key:
@@ -165,12 +165,14 @@ class _Records(msgspec.Struct, rename="camel"):
 
 
 def absent(key: Key) -> StateView:
-    """Of a PersistentPodState that is not there, but may have to be made."""
+    """View of a PersistentPodState that does not exist, but may have to be created."""
     return StateView(namespace=key.namespace, name=key.name)
 
 
 def chosen(states: Sequence[StateView]) -> StateView | None:
-    """Of several for one workload the one that counts: the oldest, then by name; none that is being deleted."""
+    """The PersistentPodState that counts among several for one workload: the oldest, then by name; none that is being
+    deleted.
+    """
     there = [state for state in states if not state.is_deleting]
     return min(there, key=lambda state: (state.created_at, state.name), default=None)
 

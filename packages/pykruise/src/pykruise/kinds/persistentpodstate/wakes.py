@@ -40,7 +40,7 @@ def wakes(settings: object) -> Sequence[Wake]:
 
 
 def further_wake(views: Views[WorkloadView]) -> Wake:
-    """Of workloads of a kind on the white list."""
+    """Wakes for workloads of a kind on the white list."""
     kind = GroupKind(views.resource.group, views.resource.kind)
     return Wake(on=views, keys=partial(_of_workload, kind))
 

@@ -1,4 +1,4 @@
-"""What a NodePodProbe is to say of a marker's pods.
+"""Entries of a NodePodProbe for a marker's pods.
 
 pods + probes of the marker ──▶ wanted_probes() ──▶ by pod: probes with the numbers of their ports
 NodePodProbe + these        ──▶ entries_after() ──▶ its entries with the marker's probes as they are to be
@@ -17,7 +17,7 @@ from pykruise.pods.view.pod_view import PodView
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be checked in one pod."""
+    """Checks in one pod."""
 
     pod: PodView
     probes: Sequence[NamedProbe]

@@ -1,4 +1,4 @@
-"""What is done for a PodProbeMarker now: the table of contents of the decision.
+"""The decision for a PodProbeMarker: its table of contents.
 
 Snapshot ──▶ plan_marker() ──▶ Plan: the finalizer, probes in NodePodProbes, marks of pods on virtual nodes, status
 

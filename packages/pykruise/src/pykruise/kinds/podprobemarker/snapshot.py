@@ -23,7 +23,7 @@ from pykruise.runtime.read import Read
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about PodProbeMarkers depend on beside the objects."""
+    """Settings for decisions about PodProbeMarkers."""
 
     on_virtual_nodes: Annotated[bool, OnGate("EnablePodProbeMarkerOnServerless")] = False
     """Pods on virtual nodes are marked by the conditions that these nodes write."""
@@ -34,13 +34,13 @@ class Snapshot(Judged, frozen=True, kw_only=True):
 
     marker: MarkerView
     checked: Sequence[PodView] = ()
-    """Those that it is about, on nodes with an agent; by name."""
+    """Selected pods on nodes with an agent, by name."""
     virtual_pods: Sequence[PodView] = ()
-    """Those on virtual nodes."""
+    """Selected pods on virtual nodes."""
     node_probes: Mapping[str, NodeProbesView] = {}
-    """By node: the NodePodProbes of these pods' nodes, and every other that has probes of the marker."""
+    """NodePodProbes by node: those of these pods' nodes, and all others that have probes of the marker."""
     annotations: Mapping[Key, Mapping[str, str]] = {}
-    """Of pods on virtual nodes, where a policy sets any."""
+    """Annotations of pods on virtual nodes, where a policy sets any."""
     settings: Settings = Settings()
     now: Instant
 

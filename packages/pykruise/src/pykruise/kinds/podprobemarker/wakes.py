@@ -45,7 +45,7 @@ def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
 
 
 def _seen(pod: PodView | None) -> tuple[str, str, str] | None:
-    """What NodePodProbes say of the pod; None: nothing."""
+    """Results of the pod's probes in NodePodProbes; None: none."""
     return (pod.uid, pod.node_name, pod.ip) if pod is not None and is_probed(pod) else None
 
 

@@ -1,4 +1,4 @@
-"""What to do about one PodUnavailableBudget: the table of contents of its decisions.
+"""The decisions for one PodUnavailableBudget: their table of contents.
 
 Snapshot ──▶ plan_budget() ──▶ Plan ──▶ runtime/execute.py
              pods that do not name their budget yet ▶ the status

@@ -116,7 +116,7 @@ class BudgetTie:
         self._reader: BudgetReader | None = budgeting.reader if budgeting is not None else None
 
     def wanted(self, interests: Interests) -> str:
-        """Those that a budget means."""
+        """Whether a budget selects the pod."""
         return meant_by(interests, POD_UNAVAILABLE_BUDGETS.kind)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:

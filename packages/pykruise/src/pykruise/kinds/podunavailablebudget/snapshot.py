@@ -1,4 +1,4 @@
-"""What one PodUnavailableBudget is planned from: its pods, and how many there should be.
+"""Snapshot of one PodUnavailableBudget: its pods, and their wanted number.
 
 BudgetView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
@@ -95,7 +95,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
 
 
 class _Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found out about one workload."""
+    """Facts about one workload."""
 
     uid: str = ""
     replicas: int | None = 0
@@ -103,7 +103,7 @@ class _Workload(msgspec.Struct, frozen=True, kw_only=True):
     owners: tuple[str, ...] = ()
     """uids of those that control its pods."""
     selector: Selector = NOTHING
-    """Of its pods, where none of the owners controls any."""
+    """Selector of its pods, where no owner controls any."""
     is_mirrored: bool = True
 
 
@@ -150,7 +150,7 @@ class _Looked:
 
     def __init__(self) -> None:
         self._found: dict[str, PodView | None] = {}
-        """By uid; None: it is gone."""
+        """Workloads by UID; None: deleted."""
 
     def note(self, uid: str, pod: PodView | None) -> None:
         """The API server was asked."""
@@ -229,7 +229,7 @@ async def _owners(pods: Iterable[PodView], namespace: str, read: Read[Settings])
 async def _workload(
     kind: GroupKind, key: Key, read: Read[Settings], *, uid: str = "", version: str = ""
 ) -> _Workload:
-    """What a workload wants. `uid`: only if it is this one. Raises KubeError."""
+    """Facts about a workload. `uid`: only if it is this one. Raises KubeError."""
     if kind in COUNTED_VIEWS:
         return await _mirrored(kind, key, read, uid=uid)
     if kind in _WITHOUT_SCALE and uid:

@@ -62,7 +62,7 @@ class BudgetSpender:
         self._updates = BatchedUpdates(ledger, rng=rng, patience_s=PATIENCE_S)
 
     def stats(self) -> BatchStats:
-        """What it has done so far."""
+        """Counters so far."""
         return self._updates.stats()
 
     async def ask(self, budget: BudgetView, pod: PodView, operation: Operation, *, dry_run: bool) -> Answer:

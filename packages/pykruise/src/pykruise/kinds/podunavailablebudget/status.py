@@ -1,4 +1,4 @@
-"""What the status of a budget says: how many pods serve, how many must, and how many may go.
+"""Status of a budget: how many pods serve, how many must serve, and how many may be unavailable.
 
 Snapshot ──▶ compute() ──▶ Computed: the status, events, when time alone changes it
 

@@ -1,4 +1,4 @@
-"""What is wrong with a PodUnavailableBudget (v1beta1), every error at once, each with its field.
+"""Validation of a PodUnavailableBudget (v1beta1): every error at once, each with its field.
 
 document + others of the namespace + the stored one ──▶ errors_of() ──▶ field errors
 

@@ -53,7 +53,7 @@ def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key |
 
 
 def _means_of(pod: PodView) -> tuple[object, ...]:
-    """What decides which budgets a pod is of: it may be relabelled, released and adopted."""
+    """Facts that decide which budgets a pod belongs to: it may be relabelled, released and adopted."""
     return pod.labels, pod.controller, budget_name_of(pod)
 
 

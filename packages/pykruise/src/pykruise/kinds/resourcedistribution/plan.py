@@ -1,4 +1,4 @@
-"""What happens to the copies of one resource: the table of contents.
+"""The decision for the copies of one resource: its table of contents.
 
 Snapshot ──▶ plan_distribution() ──▶ Plan ──▶ runtime/execute.py
              targets ▶ one verdict a namespace ▶ create, update ▶ delete where it is no target ▶ status
@@ -56,11 +56,11 @@ _FIELDS: Final[Mapping[str, Sequence[str]]] = {
     SECRETS.kind: ("data", "immutable", "type"),
     CONFIG_MAPS.kind: ("binaryData", "data", "immutable"),
 }
-"""What a copy holds, by kind."""
+"""Content fields of a copy, by kind."""
 
 
 class _Verdicts(msgspec.Struct):
-    """What is decided about all namespaces, so far."""
+    """Decisions about namespaces so far."""
 
     writes: list[Chain] = []
     deletions: list[Chain] = []
@@ -78,7 +78,7 @@ class _Verdicts(msgspec.Struct):
 
 
 def plan_distribution(snapshot: Snapshot) -> Plan:
-    """What is written where, and what the status says."""
+    """Plan for all copies, with the status."""
     view = snapshot.distribution
     if view.is_deleting:  # its copies go with it, by their owner reference
         return Plan()
@@ -182,7 +182,7 @@ def _is_held(name: str, condition: str, snapshot: Readable, verdicts: _Verdicts)
 
 
 def _keep_failure(name: str, condition: str, view: ReadableDistributionView, verdicts: _Verdicts) -> None:
-    """What the manager before this one could not write is said until it is written."""
+    """Failures of the previous manager stay in the status until the write succeeds."""
     if view.stored_status.get("observedGeneration") != view.generation:
         return
     entry = stored_conditions(view).get(condition, {})
@@ -244,7 +244,7 @@ def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
 
 
 def _metadata(view: ReadableDistributionView) -> Document:
-    """What the metadata of every copy has."""
+    """Metadata of every copy."""
     written = view.spec.resource["metadata"]
     result: Document = {
         "annotations": {

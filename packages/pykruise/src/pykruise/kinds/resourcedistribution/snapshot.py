@@ -47,7 +47,7 @@ LAST_RETRY_S: Final = 300.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What decisions about ResourceDistributions depend on beside the objects."""
+    """Settings for decisions about ResourceDistributions."""
 
     namespace: Annotated[str, FromManager("watch_namespace")] = ""
     """The only namespace that this manager works in; empty: all."""
@@ -75,7 +75,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     unread: Mapping[str, str] = {}
     """Namespaces whose copy could not be read → why."""
     failed: Mapping[str, FailedWrite] = {}
-    """By namespace."""
+    """Failures by namespace."""
     only_namespace: str = ""
     """The only namespace that this manager works in; empty: all."""
     now: Instant
@@ -99,7 +99,7 @@ def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
 
 
 class Known(msgspec.Struct):
-    """What is remembered of one distribution."""
+    """Memory about one distribution."""
 
     read: dict[str, CopyView] = {}
     """Copies that were read, by namespace."""

@@ -56,7 +56,7 @@ def validating(reader: SidecarReader | None, *, allows_any_annotation: bool) -> 
 async def _facts(
     reader: SidecarReader | None, name: str, spec: SidecarSetSpec, *, allows_any_annotation: bool
 ) -> Facts:
-    """What this SidecarSet can be judged by; only what it needs is read."""
+    """Facts for judging this SidecarSet; only needed ones are read."""
     if reader is None:
         return Facts(allows_any_annotation=allows_any_annotation)
     whitelist: str | None = None

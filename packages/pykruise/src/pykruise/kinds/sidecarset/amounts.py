@@ -68,7 +68,7 @@ def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str
 def _amounts(
     targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, bound: str, *, add_up: bool
 ) -> dict[str, str]:
-    """Of a resource that one target may use without limit there is no limit, whatever the expression says."""
+    """A resource that one target may use without limit has no limit, whatever the expression says."""
     amounts: dict[str, str] = {}
     for resource, text in (("cpu", texts.cpu), ("memory", texts.memory)) if texts else ():
         given = [(target.get(bound) or {}).get(resource) for target in targets]

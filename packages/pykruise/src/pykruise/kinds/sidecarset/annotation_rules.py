@@ -1,4 +1,4 @@
-"""What is wrong with `patchPodMetadata`: a whitelist says which annotations SidecarSets may give to pods.
+"""Validation of `patchPodMetadata`: a whitelist names the annotations that SidecarSets may give to pods.
 
 document + whitelist text ──▶ annotation_errors() ──▶ field errors
 

@@ -44,11 +44,11 @@ ALL: Final = "100%"
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is upgraded in this round."""
+    """Pods to upgrade in this round."""
 
     pods: Sequence[ManagedPod] = ()
     stuck: Sequence[ManagedPod] = ()
-    """Those that cannot be upgraded in place: more than images changed since they were injected."""
+    """Pods that cannot be upgraded in place: more than images changed since the injection."""
     skipped: Mapping[str, Reason] = {}
     """`namespace/name` → why it is left alone."""
 
@@ -144,8 +144,9 @@ def most_unavailable(value: IntOrPercent | None, *, of: int) -> int:
 def _within_budget(
     ordered: Sequence[ManagedPod], everyone: Sequence[ManagedPod], value: IntOrPercent | None
 ) -> tuple[list[ManagedPod], list[ManagedPod]]:
-    """Those that go now, and those that wait. One that is not ready goes whatever the budget is, and then uses it: it
-    is out of service until its upgrade is over. The first that does not fit stops the walk, as in the original."""
+    """Pods to upgrade now, and pods that wait. One that is not ready goes whatever the budget is, and then uses it: it
+    is out of service until its upgrade is over. The first that does not fit stops the walk, as in the original.
+    """
     most = most_unavailable(value, of=len(everyone))
     busy = sum(item.is_updated and not (item.is_consistent and item.is_ready) for item in everyone)
     chosen: list[ManagedPod] = []

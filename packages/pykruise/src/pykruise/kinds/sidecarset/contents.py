@@ -1,4 +1,4 @@
-"""What a SidecarSet puts into pods, read once: of its spec, or of a stored revision.
+"""Parts that a SidecarSet adds to pods, read once: from its spec, or from a stored revision.
 
 five fields of a spec ──▶ contents_of() ──▶ Contents (sidecars, volumes, secrets, annotations, hashes)
 
@@ -75,7 +75,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     init_containers: tuple[Sidecar, ...] = ()
     containers: tuple[Sidecar, ...] = ()
     volumes: Mapping[str, Document] = {}
-    """By name."""
+    """Volumes by name."""
     image_pull_secrets: tuple[Document, ...] = ()
     patch_pod_metadata: tuple[PatchPodMetadata, ...] = ()
     hashes: Hashes = Hashes()

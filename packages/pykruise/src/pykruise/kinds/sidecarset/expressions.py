@@ -49,7 +49,7 @@ class _Token(NamedTuple):
 
 
 def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
-    """What the expression comes to when `variable` (cpu or memory) is `amount`.
+    """Value of the expression when `variable` (cpu or memory) is `amount`.
 
     A result without a unit is cut to thousandths. Raises ExpressionError; also for a negative result.
     """
@@ -232,6 +232,6 @@ def _quotient(left: _Value, right: _Value) -> _Value:
 
 
 def _scaled(quantity: Quantity, factor: Fraction) -> Quantity:
-    """In whole thousandths, cut towards zero."""
+    """Value in whole thousandths, rounded towards zero."""
     family = quantity.family if quantity.family is Family.BINARY else Family.DECIMAL
     return Quantity(int(quantity.milli * factor) * _MILLI, family)

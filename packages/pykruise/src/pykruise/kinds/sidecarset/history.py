@@ -41,7 +41,7 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Of the ControllerRevision."""
+        """Name of the ControllerRevision."""
         return self.revision.name
 
 

@@ -36,8 +36,8 @@ from pykruise.pods.view.sidecars import injected_sets
 from pykruise.pods.workload.revisions import RevisionView
 
 MOST_TAKEN: Final = 50_000
-"""What all sidecars together take from the containers of one pod: with 30 bytes each it is as large as an object of
-a cluster can be (1.5 MB)."""
+"""Most parts that all sidecars together take from the containers of one pod: with 30 bytes each they are as large as an
+object of a cluster can be (1.5 MB)."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +46,14 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     sets: Sequence[SidecarSetView]
     """All SidecarSets, or at least all that mean pods with these labels."""
     namespace: str
-    """Of the pod."""
+    """Namespace of the pod."""
     namespace_labels: Mapping[str, str] | None = None
     """None: they cannot be read."""
     revisions: Mapping[str, Sequence[RevisionView]] = {}
-    """By SidecarSet; of those that inject a revision of before."""
+    """Revisions by SidecarSet, for those that inject an earlier revision."""
     now: Instant
     seed: int = 0
-    """What chance decides comes from it."""
+    """Seed of all random choices."""
     sort_by_name: bool = False
     """Gate EnableSortSidecarContainerByName."""
 
@@ -100,7 +100,7 @@ def _patched(annotations: Mapping[str, str], contents: Mapping[str, Contents]) -
 
 
 def _built(pod: Document, contents: Mapping[str, Contents]) -> list[tuple[str, Built]]:
-    """What each sidecar adds, with its SidecarSet; of every SidecarSet its init containers first."""
+    """Parts of each sidecar with its SidecarSet; init containers of every SidecarSet first."""
     source = pod_source(pod, contents=contents.values())
     built: list[tuple[str, Built]] = []
     taken = 0
@@ -209,7 +209,7 @@ def _joined(own: Sequence[Document], added: Iterable[_Placed]) -> list[Document]
 def _volumes(
     own: Sequence[Document], contents: Mapping[str, Contents], built: Iterable[tuple[str, Built]]
 ) -> list[Document]:
-    """Those of the pod, then those that sidecars use; the first of a name counts."""
+    """Volumes of the pod, then those that sidecars use; the first of a name counts."""
     names = {entry.get("name") for entry in own}
     volumes = list(own)
     for sidecarset, value in built:

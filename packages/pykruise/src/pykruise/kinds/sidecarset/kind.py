@@ -54,7 +54,7 @@ def _wakes(_: Settings) -> Sequence[Wake]:
 
 
 def _listed_by_pod(change: Change[PodView], _: Around[Settings]) -> Iterator[Key]:
-    """Those that the pod lists, before and after."""
+    """SidecarSets that the pod lists, before and after."""
     for pod in (change.old, change.new):
         if pod is not None:
             for name in injected_sets(pod.annotations):
@@ -62,7 +62,7 @@ def _listed_by_pod(change: Change[PodView], _: Around[Settings]) -> Iterator[Key
 
 
 def _selecting_namespaces(change: Change[NamespaceView], around: Around[Settings]) -> Iterator[Key]:
-    """Those that select namespaces by their labels."""
+    """SidecarSets that select namespaces by labels."""
     old, new = change.old, change.new
     if old is not None and new is not None and old is not new and old.labels == new.labels:
         return

@@ -61,7 +61,7 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
     working: str
     other: str
     other_image: str
-    """Of the one that does not do the work."""
+    """Image of the container that does not do the work."""
 
     @property
     def is_idle(self) -> bool:
@@ -70,7 +70,7 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def hot_upgrade_pairs(pod: PodView, contents: Contents) -> tuple[HotUpgradePair, ...]:
-    """Of each hot sidecar; of init containers none, for they cannot be upgraded."""
+    """Pairs of hot sidecars; init containers have none, since they cannot be upgraded."""
     hot = [container for container in contents.containers if container.is_hot]
     if not hot:
         return ()
@@ -90,12 +90,12 @@ class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: PodView
     record: Record | None
-    """What it says of the SidecarSet's hash; None: nothing that can be read."""
+    """Recorded hash of the SidecarSet; None: none, or an unreadable one."""
     imageless: Record | None
     states: Mapping[str, State] | None
     """Upgrades by SidecarSet; None: the annotation cannot be read."""
     state: State | None
-    """Those of this SidecarSet."""
+    """States of this SidecarSet's containers."""
     pairs: tuple[HotUpgradePair, ...] = ()
     is_updated: bool
     """It carries the present hash."""
@@ -145,7 +145,7 @@ class ManagedPodCache:
         self._known: dict[str, tuple[PodView, ManagedPod | None]] = {}
 
     def of(self, pods: Iterable[PodView], sidecar_set: SidecarSetView) -> list[ManagedPod]:
-        """Those of the pods that the SidecarSet manages, whatever their namespaces."""
+        """Pods that the SidecarSet manages, in all namespaces."""
         spec = (sidecar_set.uid, sidecar_set.generation, sidecar_set.hashes)
         known = self._known if spec == self._spec else {}
         fresh: dict[str, tuple[PodView, ManagedPod | None]] = {}
@@ -185,7 +185,7 @@ def is_consistent(pod: PodView, names: Collection[str], state: State | None) -> 
 
 
 def status_of(pod: PodView, name: str) -> ContainerStatusFacts | None:
-    """What is known of a container of the pod; None: nothing yet."""
+    """Status of a container of the pod; None: none yet."""
     return next((status for status in pod.container_statuses if status.name == name), None)
 
 

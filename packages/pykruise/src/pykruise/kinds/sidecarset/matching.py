@@ -21,7 +21,7 @@ PARTIAL = "Partial"
 
 
 def candidates(sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]) -> list[SidecarSetView]:
-    """Those that mean pods with these labels and inject at present, whatever the namespace; in any order."""
+    """SidecarSets that select pods with these labels and inject now, for any namespace; in any order."""
     return [
         sidecar_set
         for sidecar_set in sets
@@ -38,7 +38,7 @@ def matching_sets(
     namespace: str,
     namespace_labels: Mapping[str, str] | None,
 ) -> list[SidecarSetView]:
-    """Those that inject into such a pod: first those that name the namespace, then the others, each by name.
+    """SidecarSets that inject into such a pod: first those that name the namespace, then the others, each by name.
 
     `namespace_labels` is None when they cannot be read. A canary that matches takes its base's place.
     """
@@ -59,7 +59,7 @@ def chosen_contents(
     revisions: Sequence[RevisionView],
     draw: Callable[[], float],
 ) -> Contents:
-    """What the SidecarSet injects: its spec, or the revision that its injection strategy asks for.
+    """Contents that the SidecarSet injects: its spec, or the revision that its injection strategy requests.
 
     `revisions` are its own; `draw` gives a number from 0 up to 1. Raises InjectionError.
     """

@@ -1,4 +1,4 @@
-"""What to do about the sidecars of existing pods: the table of contents.
+"""The decisions about sidecars of existing pods: their table of contents.
 
 Snapshot ──▶ plan_sidecarset() ──▶ Plan ──▶ runtime/execute.py
              store the revision ▶ end hot upgrades that are over, or else upgrade pods ▶ say which cannot be
@@ -91,7 +91,7 @@ def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
 
 
 def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:
-    """What its upgrade waits for, or what holds it as it was asked for; None: all pods run their new sidecars.
+    """Reason for which the upgrade waits or is on hold; None: all pods run their new sidecars.
 
     A pod of which only its own containers are not ready is none of its business.
     """

@@ -1,4 +1,4 @@
-"""What pods carry of SidecarSets in annotations: which hash was put in, and what an upgrade changed.
+"""Annotations of pods about SidecarSets: the injected hash, and the changes of an upgrade.
 
 annotation text ──▶ read_records(), read_state(), read_working() ──▶ values
 values          ──▶ record_text(), … ──▶ annotation text, byte for byte as the original writes it
@@ -25,11 +25,11 @@ class RecordError(ValueError):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What one SidecarSet put into a pod."""
+    """Record of one SidecarSet in a pod."""
 
     hash: str
     name: str = ""
-    """Of the SidecarSet; empty in the older form."""
+    """Name of the SidecarSet; empty in the older form."""
     sidecars: tuple[str, ...] | None = None
     updated_at: str | None = None
     """RFC 3339."""
@@ -43,7 +43,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
-    """What upgrades of one SidecarSet changed."""
+    """Changes by upgrades of one SidecarSet."""
 
     revision: str = ""
     updated_at: str = ""

@@ -1,4 +1,4 @@
-"""What is wrong with the sidecars themselves: their settings, and whether pods could have them.
+"""Validation of the sidecars themselves: their settings, and whether pods could have them.
 
 spec [+ the stored one] ──▶ sidecar_errors() ──▶ field errors
 
@@ -41,14 +41,14 @@ def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None 
 
 
 def settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
-    """What is wrong with the settings that a sidecar has besides a container's."""
+    """Errors of the settings that a sidecar has besides a container's."""
     for name in ("initContainers", "containers"):
         for index, value in enumerate(spec.get(name) or ()):
             yield from _settings_errors(value, f"spec.{name}[{index}]")
 
 
 def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
-    """What is wrong with the sidecars by themselves; `before`: those that are stored, by name."""
+    """Errors of the sidecars alone; `before`: the stored ones by name."""
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
     errors: list[Cause] = []

@@ -47,7 +47,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     """The pod that was to be written to, or what else."""
     tries: int
-    """In a row, without a pod that was upgraded between them."""
+    """Refusals in a row, without an upgraded pod between them."""
     again_at: Instant
     generation: int
     updated: int
@@ -55,7 +55,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refusals(msgspec.Struct):
-    """What is remembered of a SidecarSet (refusals.py)."""
+    """Memory about a SidecarSet (refusals.py)."""
 
     last: Refusal | None = None
 
@@ -65,7 +65,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
 
     sidecarset: SidecarSetView
     pods: Sequence[ManagedPod] = ()
-    """Those that it manages, by namespace and name."""
+    """Managed pods, by namespace and name."""
     revisions: Sequence[RevisionView] = ()
     """Its own, oldest first."""
     other_revisions: Mapping[str, RevisionView] = {}
@@ -130,6 +130,6 @@ def _refusal(view: SidecarSetView, read: Read[Settings]) -> Refusal | None:
 
 
 def _labels_of(name: str, view: SidecarSetView, read: Read[Settings]) -> Mapping[str, str] | None:
-    """Of a namespace, where they are asked for; None: it is not known."""
+    """Labels of a namespace, where they are needed; None: unknown."""
     namespace = read.get(NAMESPACE_VIEWS, Key("", name)) if view.namespace_selector else None
     return namespace.labels if namespace is not None else None

@@ -1,4 +1,4 @@
-"""What a SidecarSet reports of itself.
+"""Status of a SidecarSet.
 
 Snapshot + the revision of its spec ──▶ status_of() ──▶ the whole status, as it is to be stored
 

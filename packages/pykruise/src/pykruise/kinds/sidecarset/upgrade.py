@@ -38,7 +38,7 @@ SETTLED: Final = "0"
 def upgrade_patch(
     managed: ManagedPod, sidecar_set: SidecarSetView, *, revision: str, now: Instant
 ) -> Document:
-    """What brings the pod to the SidecarSet's images, and says so in its annotations.
+    """Patch that gives the pod the SidecarSet's images, and records them in its annotations.
 
     `revision` is the name of the present one. Raises PatchError when annotations cannot be merged.
     """
@@ -145,7 +145,7 @@ def _dated(records: Mapping[str, Record], at: str) -> dict[str, Record]:
 def _state(
     managed: ManagedPod, sidecar_set: SidecarSetView, images: Mapping[str, str], *, now: Instant
 ) -> dict[str, str]:
-    """What the changed containers ran before. Written with every upgrade, even when no image differs."""
+    """Images of the changed containers before. Written with every upgrade, even when no image differs."""
     states = dict(managed.states or {})
     before = states.get(sidecar_set.name) or State(
         revision=sidecar_set.hashes.full, updated_at=format_time(now)
@@ -178,7 +178,7 @@ def _busy_twins(managed: ManagedPod) -> list[HotUpgradePair]:
 
 
 def reset_patch(managed: ManagedPod, sidecar_set: SidecarSetView, *, now: Instant) -> Document:
-    """What makes the old containers of a hot upgrade idle again."""
+    """Patch that makes the old containers of a hot upgrade idle again."""
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}
     for pairs in _busy_twins(managed):

@@ -1,4 +1,4 @@
-"""What is wrong with a SidecarSet (v1beta1), every error at once, each with its field.
+"""Validation of a SidecarSet (v1beta1): every error at once, each with its field.
 
 document [+ the stored one] + Facts ──▶ errors_of() ──▶ field errors
     name and canary ▶ spec ▶ update strategy ▶ sidecars ▶ annotations of pods; without errors: ▶ conflicts
@@ -110,7 +110,7 @@ def _spec_errors(
 
 
 def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
-    """What is wrong with selectors, and with the sidecars as a whole."""
+    """Errors of selectors, and of the sidecars as a whole."""
     if spec.update_type == ROLLING_UPDATE:
         for container in spec.init_containers or ():
             if is_native(container):
@@ -164,8 +164,9 @@ def _strategy_errors(given: Mapping[str, Any], strategy: UpdateStrategy | None) 
 
 
 def stored_errors(spec: SidecarSetSpec) -> list[Cause]:
-    """What is wrong with a spec that is stored already, for itself alone. The containers are the API server's to judge,
-    as those of the pods that get them."""
+    """Errors of a stored spec, considered alone. The containers are the API server's to judge, as those of the pods
+    that get them.
+    """
     given = spec_with_defaults(as_document(spec)["spec"])
     read, _ = read_spec(given)
     if read is None:

@@ -43,11 +43,11 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
     status: SidecarSetStatus = SidecarSetStatus()
     contents: Contents | None = None
     selector: Selector | None = None
-    """Of pods; None: none that can be read, or an empty one, which selects nothing here."""
+    """Selector of pods; None: an unreadable or empty one, which selects nothing here."""
     namespace_selector: Selector | None = None
-    """Of namespaces; None: all."""
+    """Selector of namespaces; None: all."""
     update_selector: Selector | None = None
-    """Of the pods that are upgraded; None: all."""
+    """Selector of the pods to upgrade; None: all."""
     named_namespaces: tuple[str, ...] = ()
     """The namespaces that its selector names, if it does."""
 
@@ -158,7 +158,7 @@ class _SelectorProblemError(ValueError):
 
 
 def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
-    """Those that are set, by field."""
+    """Given selectors by field."""
     if spec is None:
         return {}
     given = {

@@ -57,7 +57,7 @@ def request_name(pod: PodView) -> str:
 
 
 def plan_termination(snapshot: Snapshot) -> Plan:
-    """What ends the pod's sidecars."""
+    """Plan that ends the pod's sidecars."""
     pod, node = snapshot.pod, snapshot.node
     if not is_interesting(pod):
         return Plan()

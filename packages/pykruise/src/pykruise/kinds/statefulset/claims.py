@@ -57,8 +57,7 @@ def lacks_volume(ws: WorkingSet, pod: PodView, ordinal: int) -> bool:
 
 
 def stale_claim(ws: WorkingSet, slot: Slot) -> str:
-    """Of a slot without a pod: name of a claim that is about to go with the last pod of this name; empty: there is
-    none."""
+    """Name of a claim of a slot without a pod that is deleted with the last pod of this name; empty: none."""
     if not _policy(ws)[0]:
         return ""
     for claim in ws.claims_of(slot.ordinal):
@@ -74,7 +73,7 @@ def lacks_claim(ws: WorkingSet, ordinal: int) -> bool:
 
 
 def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reason | None]:
-    """What has to be done to the claims before the pod can mount them; and what it waits for, if anything.
+    """Steps for the claims that the pod needs, and the reason for waiting.
 
     All that can be made are made, also when another one is still on its way out.
     """

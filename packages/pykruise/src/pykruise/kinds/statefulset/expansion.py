@@ -25,7 +25,7 @@ RESIZE_PATIENCE_S: Final = 300.0
 
 
 class ClaimTemplate(msgspec.Struct, frozen=True):
-    """What a claim template says of size and shape."""
+    """Size and shape in a claim template."""
 
     name: str
     storage_class: str | None
@@ -65,7 +65,7 @@ class Growth:
     def __init__(self, ws: WorkingSet) -> None:
         self._ws = ws
         self.templates = [_template(template) for template in ws.spec.volume_claim_templates or ()]
-        """In their order."""
+        """Claim templates in their order."""
         strategy = ws.spec.volume_claim_update_strategy
         self.is_on = (
             ws.settings.auto_resize_claims

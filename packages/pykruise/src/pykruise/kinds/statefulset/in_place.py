@@ -16,7 +16,7 @@ from pykruise.pods.workload.revisions import RevisionView
 
 
 class Differences(ByRevision):
-    """What separates pods from the update revision."""
+    """Differences between pods and the update revision."""
 
     def __init__(self, ws: WorkingSet) -> None:
         super().__init__({revision.hash: revision for revision in ws.revisions})

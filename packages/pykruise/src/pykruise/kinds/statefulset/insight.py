@@ -28,7 +28,7 @@ def counts_of(document: Document, status: Mapping[str, Any], _plan: Plan) -> Cou
 
 
 def has_claim(document: Document, claim: Document) -> bool:
-    """By name: its PVCs need not have it as an owner."""
+    """Whether the name is that of a claim of the set: its PVCs need not have it as an owner."""
     name = document["metadata"]["name"]
     templates = document["spec"].get("volumeClaimTemplates") or ()
     names = [f"{(template.get('metadata') or {}).get('name')}-{name}" for template in templates]

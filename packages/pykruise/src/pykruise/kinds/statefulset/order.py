@@ -1,4 +1,4 @@
-"""Who is updated, and who goes first.
+"""Update order: which pods are updated, and which first.
 
 WorkingSet ──▶ candidates() ──▶ slots in the order of their turn
 

@@ -1,4 +1,4 @@
-"""What to do about one StatefulSet: the table of contents of its decisions.
+"""The decisions for one StatefulSet: their table of contents.
 
 Snapshot ──▶ plan_statefulset() ──▶ Plan ──▶ runtime/execute.py
              the selector guard ▶ adopt and release pods ▶ store the revision ▶ pull images ahead
@@ -179,7 +179,7 @@ def _truncated(ws: WorkingSet) -> list[Chain]:
 
 
 def _warning_notes(snapshot: Snapshot, status: StatefulSetStatus) -> Sequence[Note]:
-    """Of what keeps pods from serving. What cannot be updated has an event of its own."""
+    """Warnings about obstacles that keep pods from serving. What cannot be updated has an event of its own."""
     waiting = [
         condition
         for condition in status.conditions or ()

@@ -51,7 +51,7 @@ _TAKEN_OUT = (
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """What scaling writes, and what that leaves for updating."""
+    """Writes of scaling, and the pods that remain for updating."""
 
     phase: Phase = Phase()
     may_update: bool = True
@@ -63,7 +63,7 @@ class Scale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Found:
-    """What the slots need so far."""
+    """Needs of the slots so far."""
 
     def __init__(self) -> None:
         self.create: list[Chain] = []
@@ -103,7 +103,7 @@ def plan_scale(ws: WorkingSet) -> Scale:
 
 
 def _fill(ws: WorkingSet, slot: Slot, choice: RevisionChoice, value: _Found) -> None:
-    """What the slot needs to have its pod."""
+    """Steps that give the slot its pod."""
     if slot.pod is None:
         _create(ws, slot, choice, value)
     elif slot.pod.phase in FINISHED:
@@ -162,8 +162,9 @@ def _surplus_in_order(ws: WorkingSet) -> tuple[Sequence[Stage], dict[str, Reason
 
 
 def _why_surplus_waits(ws: WorkingSet, pod: PodView) -> Reason | None:
-    """What the highest surplus pod waits for; None: it may go. One that has ended, or is being taken out of service
-    for its deletion, will not become available: it waits for nothing."""
+    """Reason for which the highest surplus pod waits; None: it may be deleted. One that has ended, or is being taken
+    out of service for its deletion, will not become available: it waits for nothing.
+    """
     if pod.phase in FINISHED or pod.state == LifecycleState.PREPARING_DELETE or ws.is_available(pod):
         return None
     if not ws.first_unhealthy:
@@ -275,7 +276,7 @@ def _replace(ws: WorkingSet, pod: PodView, value: _Found) -> None:
 
 
 def _mend(ws: WorkingSet, slot: Slot, pod: PodView, value: _Found) -> None:
-    """What a pod that runs, or is about to, has lost: claims, their owners, and the labels with its number."""
+    """Repairs of a pod that runs or is about to: claims, their owners, and the labels with its number."""
     if pod.is_deleting:
         return
     if pod.phase == "Pending" and lacks_claim(ws, slot.ordinal):

@@ -156,7 +156,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     claims: Mapping[str, ClaimView] = {}
     """Claims that its pods mount or would mount, by name."""
     storage_classes: Mapping[str, StorageClassView] = {}
-    """By name; looked at only to let claims grow."""
+    """Storage classes by name; used only to let claims grow."""
     pull_jobs: Sequence[PullJobView] | None = None
     """ImagePullJobs controlled by it; None: images are not pulled ahead here."""
     now: Instant

@@ -1,4 +1,4 @@
-"""What a StatefulSet reports of itself.
+"""Status of a StatefulSet.
 
 WorkingSet + stored status ──▶ status_of() ──▶ StatefulSetStatus
 

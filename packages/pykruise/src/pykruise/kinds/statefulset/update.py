@@ -95,7 +95,7 @@ class _Pass:
         self.notes = (Note(reason=event, message=failure.message, warning=True, again_after_s=LOOK_AGAIN_S),)
 
     def phase(self) -> Phase:
-        """What came out of it."""
+        """Result of the phase."""
         return Phase(
             stages=stage_of(Purpose.UPDATE_PODS, self.chains),
             skipped=self.skipped,

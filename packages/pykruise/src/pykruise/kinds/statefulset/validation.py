@@ -1,4 +1,4 @@
-"""What is wrong with a StatefulSet (v1beta1), every error at once, each with its field.
+"""Validation of a StatefulSet (v1beta1): every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors
 document ──▶ last_pod_names()
@@ -232,7 +232,7 @@ def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
 
 
 def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
-    """What the original leaves unchecked although it could only fail later."""
+    """Errors that the original does not check, although they could only fail later."""
     yield from check_not_negative(spec.ordinals.start if spec.ordinals else None, "spec.ordinals.start")
     yield from check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
     strategy = spec.volume_claim_update_strategy

@@ -38,7 +38,7 @@ def is_converged(ws: WorkingSet, growth: Growth) -> bool:
 def waiting_of(
     ws: WorkingSet, scale: Scale, *, skipped: Mapping[str, Reason], problem: Reason | None = None
 ) -> Reason | None:
-    """What the set waits for; None: it has converged. `skipped`: why the plan leaves pods alone."""
+    """Reason for which the set waits; None: it has converged. `skipped`: why the plan leaves pods alone."""
     growth = Growth(ws)
     if is_converged(ws, growth):
         return None

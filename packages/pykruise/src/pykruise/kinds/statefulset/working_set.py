@@ -92,12 +92,12 @@ class WorkingSet:
 
     @property
     def name(self) -> str:
-        """Of the set."""
+        """Name of the set."""
         return self.snapshot.statefulset.name
 
     @property
     def namespace(self) -> str:
-        """Of the set and everything it makes."""
+        """Namespace of the set and of everything that it creates."""
         return self.snapshot.statefulset.namespace
 
     def key(self, name: str) -> Key:

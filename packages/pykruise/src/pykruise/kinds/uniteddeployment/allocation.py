@@ -29,11 +29,11 @@ _NO_END: Final = 2**62
 
 
 class AllocationError(ValueError):
-    """What the subsets say does not fit the replicas."""
+    """Error of subsets that do not fit the replicas."""
 
 
 class Mode(StrEnum):
-    """What is done about pods that find no node."""
+    """Policy for pods that find no node."""
 
     FIXED = "Fixed"
     ADAPTIVE = "Adaptive"

@@ -1,4 +1,4 @@
-"""What the workload of a subset looks like, and what has to be changed of one that is there.
+"""Workload of a subset, and the changes of an existing one.
 
 template + subset + revision ──▶ Wanted ──▶ document_of() ──▶ a workload to be created
                                         ──▶ change_of()   ──▶ a merge patch of one that is there, or nothing
@@ -65,7 +65,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def name_prefix(united: str, subset: str) -> str:
-    """What names of the subset's workload begin with; they are cut as API servers cut theirs."""
+    """Prefix of the names of the subset's workload; it is cut as API servers cut theirs."""
     prefix = f"{united}-{subset}-"
     return f"{united}-" if is_dns1123_subdomain(f"{prefix[:-1]}a") else prefix
 

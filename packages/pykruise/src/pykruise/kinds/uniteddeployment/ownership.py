@@ -28,7 +28,7 @@ class Ownership(msgspec.Struct, frozen=True, kw_only=True):
     """The workloads of one UnitedDeployment."""
 
     workloads: dict[str, SubsetWorkload]
-    """By subset: the one that counts, of the template's kind; of subsets that are not in the spec too."""
+    """Workload by subset: the one that counts, of the template's kind; also for subsets that are not in the spec."""
     unwanted: Sequence[tuple[SubsetWorkload, str]] = ()
     """To be deleted, and why."""
     adopted: Sequence[SubsetWorkload] = ()
@@ -38,7 +38,7 @@ class Ownership(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ownership_of(snapshot: Readable) -> Ownership:
-    """What is to become of each workload."""
+    """Decision about each workload."""
     united = snapshot.united
     selector = selector_of(united.spec.selector)
     workloads: dict[str, SubsetWorkload] = {}

@@ -1,4 +1,4 @@
-"""What is done for a UnitedDeployment now: the table of contents of the decision.
+"""The decision for a UnitedDeployment: its table of contents.
 
 Snapshot ──▶ revision ▸ whose workloads ▸ schedulability ▸ allocation ──▶ Plan:
              which subsets are passed over ▸ adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow
@@ -125,7 +125,7 @@ class _Planning:
         self._own: Ownership = ownership_of(snapshot)
         self._choice = _choose(snapshot)
         self._errors: dict[str, dict[str, str]] = {PROVISIONED: {}, SUBSETS_UPDATED: {}}
-        """By condition and subset, in their order: what cannot be done, known before anything is written."""
+        """Impossible changes by condition and subset, in their order, known before anything is written."""
         self._notes: list[Note] = list(self._own.notes)
         self._dues: list[Instant] = []
 
@@ -181,8 +181,9 @@ class _Planning:
         )
 
     def _with_relapses(self, verdict: Verdict, allocated: Mapping[str, int]) -> Verdict:
-        """In reserve mode: subsets that have just recovered and grow are closed again, so that their new pods begin in
-        reserve."""
+        """Closes subsets again that have just recovered and grow, in reserve mode, so that their new pods begin in
+        reserve.
+        """
         if self._united.mode is not Mode.RESERVE:
             return verdict
         recovered = verdict.were_unschedulable - verdict.unschedulable
@@ -277,7 +278,7 @@ class _Planning:
         ]
 
     def _changes(self, verdict: Verdict, allocated: Mapping[str, int]) -> tuple[list[Chain], list[Chain]]:
-        """Of workloads that are there: those that do not grow, and those that do."""
+        """Changes of existing workloads: those that do not grow, and those that do."""
         shrinking: list[Chain] = []
         growing: list[Chain] = []
         for subset in sorted(self._united.subsets, key=lambda subset: subset.name):

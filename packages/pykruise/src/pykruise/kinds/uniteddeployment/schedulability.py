@@ -28,7 +28,7 @@ IN_RESERVE: Final = "true"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the subsets that have a workload."""
+    """Schedulability of the subsets that have a workload."""
 
     unschedulable: frozenset[str] = frozenset()
     were_unschedulable: frozenset[str] = frozenset()
@@ -135,7 +135,7 @@ def with_schedulable(
 
 
 def passed_over_again(old: PlainCondition | None, *, now: Instant) -> PlainCondition:
-    """Of a subset that has just recovered and grows: its new pods begin in reserve."""
+    """Whether a subset has just recovered and grows: its new pods begin in reserve."""
     message = "subset just recovered scaled up"
     return with_schedulable(old, status="False", reason="reschedule", message=message, now=now)
 
@@ -216,7 +216,7 @@ class _Reserve:
         self._late_updates = self._late() if self._update_ends <= now else frozenset()
 
     def verdict(self) -> Verdict:
-        """What becomes of its pods."""
+        """Verdict about its pods."""
         name = self._case.name
         in_reserve = {pod.name: self._is_reserved(pod) for pod in self._case.pods}
         count = sum(in_reserve.values())

@@ -100,18 +100,18 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
 
     @property
     def workload(self) -> Document:
-        """What `spec.template` says of the workloads: their metadata and spec."""
+        """Metadata and spec of the workloads in `spec.template`."""
         return given_templates(self._readable)[self.template]
 
     @property
     def subsets(self) -> Sequence[Subset]:
-        """In the order of the spec."""
+        """Subsets in the order of the spec."""
         topology = self._readable.topology
         return (topology.subsets or ()) if topology is not None else ()
 
     @property
     def mode(self) -> Mode:
-        """What is done about pods that find no node."""
+        """Policy for pods that find no node."""
         return mode_of(self._readable)
 
     @property
@@ -146,7 +146,7 @@ class UnitedView(WorkloadView, frozen=True, kw_only=True):
 
 
 def mode_of(spec: UnitedDeploymentSpec) -> Mode:
-    """What is done about pods that find no node."""
+    """Policy for pods that find no node."""
     strategy = _schedule_strategy(spec)
     if strategy.type != "Adaptive":
         return Mode.FIXED
@@ -200,10 +200,10 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     orphans: Sequence[SubsetWorkload] = ()
     """Orphans of the template's kind that name a subset, oldest first."""
     subset_pods: Mapping[str, Sequence[PodView]] = {}
-    """Of its workloads, by the workload's uid, finished and terminating ones too, by name."""
+    """Pods by the UID of their workload, finished and terminating ones too, by name."""
     revisions: OwnRevisions
     names: Mapping[str, str] = {}
-    """By subset without a workload: what its workload is to be called."""
+    """Subset without a workload to the name of its future workload."""
     is_served: bool = True
     """Whether the API server knows the kind of its workloads."""
     now: Instant
@@ -254,7 +254,7 @@ def _oldest_first(workloads: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
 
 
 def _pods_of(workload: SubsetWorkload, read: Read[Settings]) -> Iterator[PodView]:
-    """By owner: no pod is adopted or released here."""
+    """Pods by owner: no pod is adopted or released here."""
     owners = [workload.uid]
     if workload.template == DEPLOYMENT:
         owners = [target.uid for target in read.owned(REPLICA_SET_VIEWS, workload.uid)]

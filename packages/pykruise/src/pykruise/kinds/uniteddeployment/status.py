@@ -36,13 +36,13 @@ Conditions = Sequence[UnitedDeploymentCondition]
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a status is made of. By subset where it is a mapping."""
+    """Inputs of a status. By subset where it is a mapping."""
 
     united: ReadableUnitedView
     workloads: Mapping[str, SubsetWorkload]
-    """Of the template's kind, of subsets that the spec has and of others."""
+    """Workloads of the template's kind, of subsets in the spec and of others."""
     pods: Mapping[str, Sequence[PodView]]
-    """By uid of the workload."""
+    """Pods by the workload's UID."""
     entries: Mapping[str, SubsetStatus]
     """As stored, with those of new subsets."""
     schedulable: Mapping[str, PlainCondition]

@@ -1,4 +1,4 @@
-"""What is wrong with a UnitedDeployment (v1beta1), every error at once, each with its field.
+"""Validation of a UnitedDeployment (v1beta1): every error at once, each with its field.
 
 document [+ the stored one] ──▶ errors_of() ──▶ field errors        spec ──▶ warnings_of() ──▶ doubts
 
@@ -323,7 +323,7 @@ def _said(spec: Mapping[str, Any]) -> Document:
 
 
 def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
-    """What is admitted, and of which no workload or no pod can be made."""
+    """Warnings about specs that are admitted although no workload or no pod can be created from them."""
     ((name, template),) = given_templates(spec).items()
     path = f"spec.template.{name}.spec.template"
     inner: Mapping[str, Any] = template["spec"]

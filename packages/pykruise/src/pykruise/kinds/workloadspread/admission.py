@@ -83,7 +83,7 @@ def _patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
 async def _around(
     reader: SpreadReader | None, request: AdmissionRequest, spec: WorkloadSpreadSpec
 ) -> tuple[Surroundings, list[Cause]]:
-    """What the object is judged by, and why that is not known."""
+    """Facts for judging the object, and why they are unknown."""
     target = target_of(spec)
     if reader is None or target is None:
         return Surroundings(), []

@@ -52,8 +52,9 @@ def wanted_costs(snapshot: Snapshot, groups: Grouped) -> dict[str, int]:
 
 
 def _delete_first(pods: Sequence[PodView], lower: int) -> list[PodView]:
-    """Those whose loss is least felt first: unbound, pending, not ready; then those that have the lower cost already,
-    so that it does not move from pod to pod with every restart; ready for a short time, restarted, new."""
+    """Pods whose loss matters least first: unbound, pending, not ready; then those that have the lower cost already, so
+    that it does not move from pod to pod with every restart; ready for a short time, restarted, new.
+    """
 
     def place(pod: PodView) -> tuple[Any, ...]:
         has_cost = pod.annotations.get(DELETION_COST_ANNOTATION) == str(lower)

@@ -1,4 +1,4 @@
-"""What one WorkloadSpread is planned from: its workload, the pods, their nodes.
+"""Snapshot of one WorkloadSpread: its workload, the pods, their nodes.
 
 SpreadView + Read ──▶ snapshot() ──▶ Snapshot ──▶ plan.py
 
@@ -58,11 +58,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatherError(KubeError):
-    """What the WorkloadSpread, or the white list, says cannot be followed."""
+    """Error of a WorkloadSpread, or a white list, that cannot be followed."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found out about the workload of a WorkloadSpread."""
+    """Facts about the workload of a WorkloadSpread."""
 
     is_there: bool = True
     replicas: int | None = 0
@@ -197,7 +197,7 @@ def _selected(namespace: str, text: str, read: Read[Settings]) -> list[PodView]:
 
 
 def _pods(spread: SpreadView, facts: Facts, read: Read[Settings]) -> list[PodView]:
-    """Those that are meant, as they are known now."""
+    """Selected pods, as known now."""
     pods = [pod for uid in facts.owners for pod in read.owned(POD_VIEWS, uid)]
     if not pods:
         pods = [pod for item in facts.pods if (pod := read.get(POD_VIEWS, Key(item.namespace, item.name)))]

@@ -44,7 +44,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     pod: PodView
     subset: str
     labels: Mapping[str, Any] | None
-    """Of the subset's patch."""
+    """Labels of the subset's patch."""
     annotations: Mapping[str, Any]
 
 
@@ -53,7 +53,7 @@ class Grouped(msgspec.Struct, frozen=True, kw_only=True):
 
     versions: Mapping[str, Mapping[str, Sequence[PodView]]]
     adoptions: Mapping[str, Adoption]
-    """By name of the pod."""
+    """Adoptions by pod name."""
     unassigned: Mapping[str, Reason]
     """Pods of no subset, by name → why."""
     unmarked: frozenset[str] = frozenset()

@@ -118,7 +118,7 @@ def _of_owner(pod: PodView, around: Around[Settings]) -> Iterator[Key]:
 
 
 def _of_target(kind: GroupKind, change: Change[TargetView], around: Around[Settings]) -> Iterator[Key]:
-    """Those that spread it, and of a ReplicaSet those that spread its Deployment."""
+    """WorkloadSpreads of the workload, and for a ReplicaSet those of its Deployment."""
     old, new = change.old, change.new
     if old is not None and new is not None and old.is_spread_as(new):
         return

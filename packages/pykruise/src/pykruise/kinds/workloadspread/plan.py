@@ -1,4 +1,4 @@
-"""What to do about one WorkloadSpread: the table of contents of its decisions.
+"""The decisions for one WorkloadSpread: their table of contents.
 
 Snapshot ──▶ plan_spread() ──▶ Plan ──▶ runtime/execute.py
              whose each pod is ▶ notes and deletion costs ▶ the status ▶ pods that move on

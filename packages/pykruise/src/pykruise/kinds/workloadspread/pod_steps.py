@@ -55,7 +55,7 @@ class SpreadInjection:
         self._spreading = spreading
 
     def wanted(self, interests: Interests) -> str:
-        """Those with a controller where there are WorkloadSpreads."""
+        """Whether the pod has a controller, where WorkloadSpreads exist."""
         return both(meant_by(interests, WORKLOAD_SPREADS.kind), _HAS_CONTROLLER)
 
     async def change(self, pod: Document, request: AdmissionRequest) -> Document | None:
@@ -93,7 +93,7 @@ class SpreadRelease:
 
 @contextmanager
 def _place(spreading: Spreading, namespace: str) -> Iterator[None]:
-    """What waits for a slow API server must leave room for all other reviews."""
+    """Reviews that wait for a slow API server are limited, so that all other reviews have room."""
     if spreading.quota is None:
         yield
         return

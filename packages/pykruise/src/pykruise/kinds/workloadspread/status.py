@@ -1,4 +1,4 @@
-"""What the status says: pods, free places and conditions of each subset, in all and by version.
+"""Status: pods, free places and conditions of each subset, in total and by version.
 
 Snapshot + Grouped ──▶ computed() ──▶ the status, what to tell, whom to move, when to look again
 
@@ -57,7 +57,7 @@ class Computed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Tally:
-    """What comes up beside the entries."""
+    """Findings besides the entries."""
 
     def __init__(self) -> None:
         self.notes: dict[tuple[str, str], Note] = {}
@@ -234,7 +234,7 @@ def moves_at(pod: PodView, snapshot: Snapshot) -> Instant | None:
 
 
 def _timed_out(pods: Iterable[PodView], snapshot: Snapshot, tally: _Tally) -> tuple[PodView, ...]:
-    """Those that found no node for as long as they may."""
+    """Pods that found no node within the allowed time."""
     result: list[PodView] = []
     for pod in pods:
         at = moves_at(pod, snapshot)

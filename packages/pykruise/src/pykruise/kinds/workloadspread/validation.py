@@ -1,4 +1,4 @@
-"""What is wrong with a WorkloadSpread (v1beta1), every error at once, each with its field.
+"""Validation of a WorkloadSpread (v1beta1): every error at once, each with its field.
 
 spec + Surroundings (the white list, the others of the namespace, the target) ──▶ errors_of() ──▶ field errors
 
@@ -41,7 +41,7 @@ _PERCENT: Final = re.compile(r"-?[0-9]{1,18}%", re.ASCII)
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a WorkloadSpread is judged by, beside itself."""
+    """Facts for judging a WorkloadSpread, besides the object."""
 
     white_list: WhiteList = WhiteList()
     white_list_problem: str = ""

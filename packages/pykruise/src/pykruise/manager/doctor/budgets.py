@@ -27,7 +27,7 @@ async def check_budgets(live: Live) -> Sequence[Finding]:
 def budget_findings(
     unavailable: Sequence[Document], disruption: Sequence[Document], pods: Sequence[Document]
 ) -> list[Finding]:
-    """What is wrong with PodUnavailableBudgets, and pods that have several budgets. Pure."""
+    """Problems of PodUnavailableBudgets, and pods that have several budgets. Pure."""
     doubled = list(_doubled(unavailable, disruption, [pod for pod in pods if is_active(pod)]))
     findings = [*_useless(unavailable), *(finding for finding in doubled if finding.level != Level.OK)]
     count = len(unavailable)

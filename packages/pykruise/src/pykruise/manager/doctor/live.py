@@ -20,7 +20,7 @@ from pykruise.manager.install import MANAGER
 from pykruise.manager.settings import Settings
 
 APPLY = "pykruise install | kubectl apply --server-side -f -"
-"""What puts most things right."""
+"""Remedy for most problems."""
 
 
 class Live:

@@ -119,7 +119,7 @@ def _sharing(chosen: set[str], ref_metadata: Mapping[str, RefMetadata]) -> set[s
 def _records(
     pod: UpdatablePod, images: Mapping[str, str], state: UpdateState, *, now: Instant
 ) -> dict[str, ImageRecord]:
-    """What the containers run that get another image now."""
+    """Records of the containers that get another image now."""
     statuses = running_statuses(pod)
     live = {container.name: container for container in running_containers(pod)}
     records: dict[str, ImageRecord] = {}

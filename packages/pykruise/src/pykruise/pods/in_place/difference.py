@@ -1,4 +1,4 @@
-"""What can be changed in a running pod, found by comparing the templates of two revisions.
+"""Changes that are possible in a running pod, found by comparing the templates of two revisions.
 
 old + target revision ──▶ difference() ──▶ UpdateSpec, or NotInPlace with the reason
 
@@ -66,7 +66,7 @@ def difference(
     grace_seconds: int = 0,
     ignore_claims: bool = False,
 ) -> UpdateSpec | NotInPlace:
-    """What brings a pod of `old` to `target`, the same for all pods of `old`.
+    """Difference that brings a pod of `old` to `target`, the same for all pods of `old`.
 
     `revision` is how the kind names the target on pods (name, or hash for a DaemonSet). `old=None`: the pod's
     revision is not stored any more. `ignore_claims`: the kind never recreates (InPlaceOnly), so other volume
@@ -263,7 +263,7 @@ def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Set
 
 
 def _sources(template: Document) -> dict[str, set[tuple[str, str]]]:
-    """What each regular container is fed from: `labels` or `annotations`, and the key."""
+    """Metadata sources of each regular container: `labels` or `annotations`, and the key."""
     return {
         container["name"]: {(source.field, source.key) for source in env_sources_of(container)}
         for container in template["spec"].get("containers") or ()

@@ -1,4 +1,4 @@
-"""What the engine needs to know of a pod, and the writes it answers with.
+"""Fields of a pod that the engine needs, and the writes that it returns.
 
 A kind passes its view of a pod as it is: anything with these attributes will do.
 """
@@ -84,7 +84,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def in_place(self) -> Settings:
-        """What the engine for updates in place wants to know."""
+        """Settings that the engine for updates in place needs."""
         return Settings(
             env_from_metadata=self.in_place_env_from_metadata,
             vertical_scaling=self.in_place_vertical_scaling,

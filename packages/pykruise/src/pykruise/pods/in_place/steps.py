@@ -1,4 +1,4 @@
-"""What is to be written to a pod for its update in place now, or what it waits for.
+"""Writes to a pod for its update in place now, or the reason for waiting.
 
 pod + UpdateSpec ──▶ start()     ──▶ the writes that begin it
 pod              ──▶ next_step() ──▶ Continue (writes) | Waiting (why, until when) | Complete | Broken
@@ -40,7 +40,7 @@ from pykruise.pods.view.names import short_hash
 START_REASON = "StartInPlaceUpdate"
 
 _LATER_BATCH = '"nextContainer'
-"""In the text of a state that still has containers to change."""
+"""Part of a state's text while containers still have to change."""
 
 
 class Continue(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,7 +181,7 @@ def ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]
 
 
 def _pending(pod: UpdatablePod) -> UpdateSpec | None:
-    """What an unfinished update still owes the pod. Annotations that cannot be read owe nothing."""
+    """Remaining changes of an unfinished update. Annotations that cannot be read owe nothing."""
     try:
         state = state_of(pod)
     except AnnotationError:
@@ -341,7 +341,7 @@ def _batch_writes(
 
 
 def _containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) -> list[Document]:
-    """In the order of the pod, so that merging leaves the order as it is."""
+    """Containers in the order of the pod, so that merging keeps the order."""
     containers: list[Document] = []
     for container in pod.containers:
         entry: Document = {"name": container.name}

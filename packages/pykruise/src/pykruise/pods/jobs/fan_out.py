@@ -50,7 +50,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OnFailure(StrEnum):
-    """What the first target that has failed means for the job."""
+    """Policy after the first failed target of a job."""
 
     FAIL = "fail"
     """The job has failed: the rest is stopped."""
@@ -61,7 +61,7 @@ class OnFailure(StrEnum):
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job's spec says of the whole. Times in seconds; None: no limit."""
+    """Policy of the whole job in its spec. Times in seconds; None: no limit."""
 
     parallelism: int | None = None
     """How many targets may be active at once. 0: none is started."""
@@ -84,14 +84,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What has become of the job so far, as its status says."""
+    """State of the job in its status."""
 
     started_at: Instant
     """The present time for a job that has not started yet."""
     finished_at: Instant | None = None
     """None: it has not."""
     has_failed: bool = False
-    """Of one that has finished: whether it failed."""
+    """Whether a finished job has failed."""
 
 
 class Hold(StrEnum):
@@ -102,7 +102,7 @@ class Hold(StrEnum):
     ZERO = "zero"
     """No target may be active at all."""
     ENDING = "ending"
-    """What was started there before has not gone yet."""
+    """The previous run on the target has not been deleted yet."""
     OVER = "over"
     """The job is over."""
 
@@ -132,7 +132,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done now. Names are those of targets, in the order in which they were given."""
+    """Steps to take now. Names are those of targets, in the order in which they were given."""
 
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fan_out(targets: Iterable[Target], policy: Policy, run: Run, *, now: Instant) -> Decision:
-    """What to do with the targets now. They are started in the order in which they are given.
+    """Decision about the targets now. They are started in the order in which they are given.
 
     A job that has finished starts nothing and never ends in another way; it is deleted when its time to live is
     over.
@@ -274,8 +274,9 @@ def _can_start(target: Target, policy: Policy) -> bool:
 
 
 def _to_stop(targets: Sequence[Target], *, all_active: bool) -> tuple[str, ...]:
-    """What is active and not wanted, or all that is active. What is failing is left for people to look at, unless it is
-    not wanted."""
+    """Active targets that are not wanted, or all active ones. What is failing is left for people to look at, unless it
+    is not wanted.
+    """
     return tuple(
         target.name
         for target in targets
@@ -306,11 +307,11 @@ HELD: Final = {
     Hold.ENDING: Reason(Code.DEPARTING, "its last pod is not gone yet"),
     Hold.OVER: Reason(Code.JOB_OVER, "the job is over"),
 }
-"""What a target that is not started waits for."""
+"""Codes of targets that are not started."""
 
 
 def waiting_for(decision: Decision, *, nothing_fits: Reason, what: str) -> Reason | None:
-    """What the job waits for; None: nothing. `what`: things that run, in the plural and with `{}` for how many."""
+    """Reason for which the job waits; None: none. `what`: things that run, in the plural and with `{}` for how many."""
     if not decision.counts.wanted:
         return nothing_fits
     if decision.waiting:

@@ -1,4 +1,4 @@
-"""Who goes first: the order of deletion, and the order of updates (base, priority, scatter).
+"""Order of pods: for deletion, and for updates (base, priority, scatter).
 
 PodViews with their ready-made ranks ──▶ deletion_order() ──▶ whose loss is least felt comes first
                                      ──▶ update_order() ▶ by_priority() ▶ scatter()

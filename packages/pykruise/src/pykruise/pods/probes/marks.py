@@ -18,7 +18,7 @@ from pykruise.pods.view.pod_view import PodView
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one probe of a marker has found in a pod."""
+    """Result of one probe of a marker in a pod."""
 
     marker: str
     """Name of the marker."""
@@ -72,7 +72,7 @@ def _changed(pod: PodView, type_: str, state: ProbeState) -> Document | None:
 
 
 def marks_of(outcomes: Iterable[tuple[Sequence[MarkerPolicy], str]]) -> Marks:
-    """What policies make of states. A state that no policy names removes the keys of all."""
+    """Marks that policies set for probe states. A state that no policy names removes the keys of all."""
     labels, annotations = _Keys(), _Keys()
     for policies, state in outcomes:
         for policy in policies:

@@ -47,7 +47,7 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class Operation(StrEnum):
-    """What is to be done to a pod."""
+    """Operation on a pod."""
 
     DELETE = "DELETE"
     UPDATE = "UPDATE"
@@ -69,7 +69,7 @@ class BudgetView(msgspec.Struct, frozen=True, kw_only=True):
     created_at: Instant | None = None
     is_deleting: bool = False
     selector: Selector = NOTHING
-    """Of its pods; nothing when it goes by `target`, or when it cannot be read (`problem`)."""
+    """Selector of its pods; matches none when the budget uses `target`, or when it is unreadable (`problem`)."""
     target: tuple[GroupKind, str] | None = None
     """The workload whose pods it is about: kind and name."""
     target_version: str = ""
@@ -260,13 +260,14 @@ def related_budget(annotations: Mapping[str, str]) -> str:
 
 
 def related_annotations(name: str) -> dict[str, str]:
-    """What ties a pod to the budget of this name."""
+    """Annotations that tie a pod to the budget of this name."""
     return dict.fromkeys((keys.RELATED_PUB_ANNOTATION, keys.LEGACY_RELATED_PUB_ANNOTATION), name)
 
 
 def protected_operations(budget: BudgetView, *, is_resize_apart: bool = False) -> frozenset[str]:
-    """What the budget guards. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE only if it is listed;
-    else wherever UPDATE is."""
+    """Operations that the budget protects against. `is_resize_apart` (gate InPlacePodVerticalScaling): RESIZE only if
+    it is listed; else wherever UPDATE is.
+    """
     listed = budget.operations or frozenset(_PROTECTED_BY_DEFAULT)
     if not is_resize_apart and Operation.UPDATE in listed:
         return listed | {Operation.RESIZE}

@@ -304,7 +304,7 @@ def claims_of(claims: Iterable[ClaimView], instance_id: str) -> list[ClaimView]:
 
 
 class Fate(StrEnum):
-    """What becomes of a claim that its owner does not reuse."""
+    """Treatment of a claim that its owner does not reuse."""
 
     KEEP = "keep"
     """Its pod is active."""
@@ -315,7 +315,7 @@ class Fate(StrEnum):
 
 
 class CleanUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done with one claim."""
+    """Changes of one claim."""
 
     claim: ClaimView
     fate: Fate
@@ -381,7 +381,7 @@ def hand_over_patch(*, owner_uid: str, pod: str, pod_uid: str, uid: str) -> Docu
 
 
 def templates_hash(templates: Sequence[Mapping[str, Any]] | None) -> str:
-    """What a revision records of the claim templates: decimal, or empty when there are none.
+    """Hash of the claim templates in a revision: decimal, or empty without templates.
 
     Only names and specs count. The number is the one that a manager written in Go computes.
     """

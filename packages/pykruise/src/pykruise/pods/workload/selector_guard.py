@@ -50,7 +50,7 @@ class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
     """The stored selector, canonical."""
 
     def message(self, kind: str) -> str:
-        """What happened and how to recover, for the condition and the event. `kind`: for example CloneSet."""
+        """Cause and remedy, for the condition and the event. `kind`: for example CloneSet."""
         managed = self.managed or "(not recorded; the pods or revisions that it owns do not match)"
         return (
             f"spec.selector is immutable: managed {managed}, found {self.found}; no pod will be created, deleted "

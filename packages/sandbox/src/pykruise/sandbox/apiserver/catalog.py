@@ -1,4 +1,4 @@
-"""What this API server serves: every resource in every version, built in or defined by a live CRD.
+"""Catalog of this API server: every resource in every version, built in or defined by a live CRD.
 
 data/discovery.json ──┐
                       ├──▶ Catalog ──▶ CatalogEntry: routing, discovery, OpenAPI, tables, writes all read it
@@ -70,7 +70,7 @@ class Converter(Protocol):
 
 
 class Conversions(Protocol):
-    """Who converts the objects of CRDs."""
+    """Converter of the objects of CRDs."""
 
     def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
         """Between this CRD's storage version and `version`; None: only the apiVersion differs."""

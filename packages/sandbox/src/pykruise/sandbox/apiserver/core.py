@@ -1,5 +1,4 @@
-"""What every request works on: storage, catalog, watchers, clock, and the one place where a write is
-committed.
+"""Common parts of all requests: storage, catalog, watchers, clock, and the one place where a write is committed.
 
 reads.py, writes.py, deletion.py, subresources.py, crds.py ──▶ Core ──▶ Storage.commit() ──▶ Hub.publish()
 
@@ -121,7 +120,7 @@ class Core:
         return relabel(raw, entry.api_version)
 
     async def answer(self, call: Call, stored: Stored) -> bytes:
-        """What is stored as the call wants to see it: in its version, with managedFields or without."""
+        """Stored object in the form that the call requests: in its version, with managedFields or without."""
         raw = await self.show(call.entry, stored.raw)
         return self.ownership.show(call.entry, raw, stored) if call.shows_managed else raw
 

@@ -155,7 +155,7 @@ class ApiServer:
 
     @property
     def catalog(self) -> Catalog:
-        """What is served."""
+        """Catalog of served resources."""
         return self._core.catalog
 
     @property
@@ -269,7 +269,7 @@ class ApiServer:
     def _admitted(
         self, user: User, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> User:
-        """Who the request acts as, if it may do what it asks for. Raises Refusal (403)."""
+        """User that the request acts as, if the user may do what it asks for. Raises Refusal (403)."""
         authorizer = self._core.authorizer
         user = acting_as(user, headers, authorizer)
         if authorizer is not None and not user.is_master:
@@ -304,7 +304,7 @@ class ApiServer:
         return self._response(call, answer)
 
     def _action(self, call: Call) -> Action:
-        """What carries the call out. Raises Refusal (405) when the resource does not take it."""
+        """Function that carries the call out. Raises Refusal (405) when the resource does not take it."""
         entry = call.entry
         if call.subresource:
             known = entry.subresources.get(call.subresource)
@@ -437,7 +437,7 @@ class ApiServer:
 
 
 class _Who(NamedTuple):
-    """Who asks, and what it wants to see."""
+    """User of a request, and the requested form."""
 
     user: User
     managed_fields: bool

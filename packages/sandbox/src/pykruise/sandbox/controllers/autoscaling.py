@@ -75,7 +75,7 @@ def current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Document] |
 
 
 def _target(spec: Mapping[str, Any]) -> float | None:
-    """Of its first metric; 80 percent of the CPU where it has none."""
+    """Target of its first metric; 80 percent of the CPU where it has none."""
     for metric in spec.get("metrics") or ():
         for source in metric.values():
             result = source.get("target") if isinstance(source, Mapping) else None
@@ -106,7 +106,7 @@ def _unable(autoscaler: DocumentView, message: str, now: Instant) -> Document:
 
 
 class Scaled(msgspec.Struct, frozen=True, kw_only=True):
-    """What an autoscaler scales."""
+    """Object that an autoscaler scales."""
 
     resource: Resource
     key: Key

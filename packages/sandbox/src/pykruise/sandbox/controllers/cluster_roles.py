@@ -37,7 +37,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(role: DocumentView, read: Read[Any]) -> Snapshot | None:
-    """Looked up in caches: no request is made."""
+    """Snapshot from caches: no request is made."""
     if "aggregationRule" not in role.doc:
         return None
     return Snapshot(role=role, roles=read.all(ROLE_VIEWS), now=read.now())

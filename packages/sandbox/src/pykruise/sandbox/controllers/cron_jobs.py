@@ -47,7 +47,7 @@ _MANY: Final = 100
 
 
 class Due(msgspec.Struct, frozen=True, kw_only=True):
-    """What the schedule asks for."""
+    """Due times of the schedule."""
 
     at: Instant | None = None
     """The latest time that has come and that no Job was noted for."""
@@ -64,7 +64,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     cron: DocumentView
     jobs: Sequence[DocumentView]
-    """Those that it owns."""
+    """Jobs that it owns."""
     due: Due
     namesake: DocumentView | None
     """The Job, of whatever owner, that has the name of the one that is due."""
@@ -72,7 +72,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(cron: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+    """Snapshot from caches: no request is made."""
     now = read.now()
     due = due_of(cron, now=now)
     namesake = None
@@ -82,7 +82,7 @@ async def snapshot(cron: DocumentView, read: Read[Any]) -> Snapshot:
 
 
 def due_of(cron: DocumentView, *, now: Instant) -> Due:
-    """What the schedule asks for now; nothing while the CronJob is suspended or goes."""
+    """Due times now; none while the CronJob is suspended or being deleted."""
     if cron.is_deleting or cron.spec.get("suspend"):
         return Due()
     try:

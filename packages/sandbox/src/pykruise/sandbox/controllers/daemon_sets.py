@@ -57,11 +57,11 @@ _TOLERATED: Final = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
-"""What every daemon pod puts up with. Rule: Kubernetes' `AddOrUpdateDaemonPodTolerations`."""
+"""Taints that every daemon pod tolerates. Rule: Kubernetes' `AddOrUpdateDaemonPodTolerations`."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write now."""
+    """Next write."""
 
     create: tuple[str, ...] = ()
     """Nodes that lack their pod."""
@@ -108,7 +108,7 @@ def _daemon_tolerations(spec: Document) -> list[Document]:
 def next_step(
     owner: DocumentView, nodes: Sequence[NodeView], pods: Sequence[PodView], *, update: str, now: Instant
 ) -> Step:
-    """What to do now. `update`: the name of the present revision's hash label."""
+    """The next step. `update`: the name of the present revision's hash label."""
     if owner.is_deleting:
         return Step()
     by_node = _by_node(pods)
@@ -296,9 +296,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     owner: DocumentView
     nodes: Sequence[NodeView]
-    """By name."""
+    """Nodes by name."""
     pods: Sequence[PodView]
-    """Those that it owns."""
+    """Pods that it owns."""
     orphans: Sequence[PodView]
     """Pods of its namespace without an owner."""
     history: History
@@ -306,7 +306,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot | None:
-    """Looked up in caches: no request is made."""
+    """Snapshot from caches: no request is made."""
     if owner.is_deleting:
         return None  # its revisions may be gone or orphaned, so nothing can be said of its pods
     return Snapshot(

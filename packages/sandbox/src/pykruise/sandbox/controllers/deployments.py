@@ -201,7 +201,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(deployment: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+    """Snapshot from caches: no request is made."""
     owned = read.owned(REPLICA_SET_VIEWS, deployment.uid)
     sets = group(deployment, owned)
     namesake = None

@@ -148,7 +148,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     budget: DocumentView
     pods: Sequence[PodView]
-    """Those that it selects and that have not ended."""
+    """Selected pods that have not ended."""
     expected: int
     """How many pods their owners want."""
     now: Instant

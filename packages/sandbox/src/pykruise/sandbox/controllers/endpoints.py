@@ -42,7 +42,7 @@ def selected(service: DocumentView, pods: Sequence[PodView]) -> list[PodView]:
 
 
 def slice_of(service: DocumentView, pods: Sequence[PodView], zones: Mapping[str, str]) -> Document:
-    """What the service's EndpointSlice holds beside its metadata. `zones`: of nodes."""
+    """Content of the service's EndpointSlice besides its metadata. `zones`: of nodes."""
     endpoints = []
     for pod in selected(service, pods):
         serving = pod.is_ready
@@ -129,16 +129,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All of its namespace."""
     endpoints: DocumentView | None
     slices: Sequence[DocumentView]
-    """Those that it owns."""
+    """Slices that it owns."""
     zones: Mapping[str, str]
-    """Of nodes."""
+    """Zones of nodes."""
     seed: int
-    """What the name of a new slice is made of."""
+    """Seed of a new slice's name."""
     now: Instant
 
 
 async def snapshot(service: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+    """Snapshot from caches: no request is made."""
     return Snapshot(
         service=service,
         pods=read.by_index(POD_VIEWS, BY_NAMESPACE, service.namespace) if service.uid else (),

@@ -37,9 +37,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: PodView
     volumes: tuple[Document, ...]
-    """Those of its spec that are ephemeral."""
+    """Ephemeral volumes of its spec."""
     claims: Mapping[str, DocumentView]
-    """What there is of their claims, by name."""
+    """Existing claims of these volumes, by name."""
     now: Instant
 
 

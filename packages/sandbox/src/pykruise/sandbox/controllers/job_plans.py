@@ -1,4 +1,4 @@
-"""What a Job does next, decided from its pods.
+"""The next step of a Job, decided from its pods.
 
 Job + its pods + now ──▶ tally() ──▶ Tally ──▶ next_step() ──▶ Step ──▶ jobs.py
 
@@ -61,7 +61,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do now."""
+    """The next step."""
 
     create: tuple[int | None, ...] = ()
     """Pods to create: their completion indexes, or None for jobs without."""
@@ -140,7 +140,7 @@ def _completions(job: DocumentView) -> int:
 
 
 def next_step(job: DocumentView, pods: Sequence[PodView], seen: Tally, *, now: Instant) -> Step:
-    """What to do now."""
+    """The next step."""
     if (failing := _failing(job, seen, now)) is not None:
         return Step(delete=seen.active, failing=failing)
     if (succeeding := _succeeding(job, seen)) is not None:

@@ -1,4 +1,4 @@
-"""What the policies of a Job say: of failed pods, of failed indexes, of a success before the last completion.
+"""Policies of a Job: for failed pods, for failed indexes, and for a success before the last completion.
 
 a failed pod ──▶ judge() ──▶ Judgement (whether it counts, whether it fails its index or the job)
 a job + pods ──▶ failed_indexes(), held_back(), met_success_policy()
@@ -24,7 +24,7 @@ Action = Literal["Count", "FailIndex", "FailJob", "Ignore"]
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """What becomes of a failure. `text`: why, in the words of a job that fails for it."""
+    """Consequence of a failure. `text`: why, in the words of a job that fails for it."""
 
     action: Action = "Count"
     text: str = ""
@@ -39,7 +39,7 @@ _COUNTS: Final = Judgement()
 
 
 def judge(job: DocumentView, pod: PodView) -> Judgement:
-    """What the failure policy says of a failed pod: the first rule that matches decides."""
+    """Consequence of a failed pod under the failure policy: the first rule that matches decides."""
     for number, rule in enumerate((job.spec.get("podFailurePolicy") or {}).get("rules") or ()):
         if text := _matched(rule, pod):
             action = cast(Action, rule["action"])
@@ -175,7 +175,7 @@ def _fails_its_index(job: DocumentView, pod: PodView, limit: int) -> bool:
 def held_back(
     job: DocumentView, pods: Sequence[PodView], active: Sequence[PodView], over: frozenset[int]
 ) -> Mapping[int, PodView]:
-    """Of each index that is to be tried again, the pod that failed last: its count is not written elsewhere yet.
+    """Last failed pod of each index that is to be retried: its count is not written elsewhere yet.
 
     `over`: indexes that have succeeded or failed.
     """

@@ -72,14 +72,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     job: DocumentView
     pods: Sequence[PodView]
-    """Those that it owns."""
+    """Pods that it owns."""
     orphans: Sequence[PodView]
     """Pods of its namespace without an owner."""
     now: Instant
 
 
 async def snapshot(job: DocumentView, read: Read[Any]) -> Snapshot | None:
-    """Looked up in caches: no request is made."""
+    """Snapshot from caches: no request is made."""
     if job.is_deleting or job.spec.get("managedBy") not in _OWN:
         return None
     return Snapshot(
@@ -198,7 +198,7 @@ def _released(pod: PodView) -> Write:
 
 
 def _give_index(job: DocumentView, pod: Document, index: int) -> None:
-    """What a pod of an indexed job knows of its number. Rule: Kubernetes' indexed jobs."""
+    """Adds the index to a pod of an indexed job. Rule: Kubernetes' indexed jobs."""
     assert is_indexed(job)
     metadata, spec = pod["metadata"], pod["spec"]
     metadata["generateName"] = f"{job.name}-{index}-"
@@ -239,7 +239,7 @@ class Tracked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def tracked(pod: PodView, read: Read[Any]) -> Tracked | None:
-    """Looked up in caches: no request is made."""
+    """Tracked pods from caches: no request is made."""
     if FINALIZER not in pod.finalizers:
         return None
     owner = pod.controller

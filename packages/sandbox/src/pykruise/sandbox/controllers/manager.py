@@ -47,7 +47,7 @@ class Controllers:
         if unknown := set(names or ()) - known.keys():
             raise ValueError(f"no such controllers: {', '.join(sorted(unknown))}")
         self.client = client
-        """What all their requests go through."""
+        """Client of all controllers."""
         works = [work for name, work in known.items() if names is None or name in names]
         self._operator = Operator(
             client,

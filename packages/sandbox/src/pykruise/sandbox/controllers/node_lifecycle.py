@@ -65,7 +65,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Sequence[Document]
     """As they are stored, of a node that is to be marked."""
     pods: Sequence[PodView]
-    """Those on the node, when it is not ready."""
+    """Pods on the node, when it is not ready."""
     now: Instant
 
     @property
@@ -232,7 +232,7 @@ class Inhabited(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def inhabited(node: NodeView, read: Read[Any]) -> Inhabited | None:
-    """Looked up in caches: no request is made."""
+    """Inhabited nodes from caches: no request is made."""
     if not any(taint.effect == "NoExecute" for taint in node.taints):
         return None
     return Inhabited(node=node, pods=read.by_index(POD_VIEWS, BY_NODE, node.name), now=read.now())

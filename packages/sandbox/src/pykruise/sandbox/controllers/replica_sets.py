@@ -136,18 +136,18 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     owner: DocumentView
     pods: Sequence[PodView]
-    """Those that it owns."""
+    """Pods that it owns."""
     orphans: Sequence[PodView]
     """Pods of its namespace without an owner."""
     active: Sequence[PodView]
-    """Of its own, those that count."""
+    """Own pods that count."""
     related: Sequence[PodView] = ()
     """Pods of all replica sets with the same owner, when some of its own are too many."""
     now: Instant
 
 
 async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+    """Snapshot from caches: no request is made."""
     pods = read.owned(POD_VIEWS, owner.uid)
     active = [pod for pod in pods if pod.is_active]
     related: Sequence[PodView] = ()
@@ -191,7 +191,7 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
 
 
 def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
-    """What the status says of pods that could not be created or deleted: true until there is nothing more to do."""
+    """Failure in the status about pods that could not be created or deleted: it stays until no work is left."""
     for condition in owner.status.get("conditions") or ():
         if condition.get("type") == "ReplicaFailure":
             return condition.get("reason", ""), condition.get("message", "")

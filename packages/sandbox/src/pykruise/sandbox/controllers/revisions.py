@@ -31,7 +31,7 @@ REVISION_VIEWS: Final = documents(CONTROLLER_REVISIONS)
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is of an object's revisions."""
+    """Revisions of an object."""
 
     revisions: tuple[DocumentView, ...] = ()
     """Its own, oldest first."""
@@ -46,13 +46,13 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     stages: tuple[Stage, ...] = ()
-    """What is to be written before a pod can be of it."""
+    """Stages to write before a pod can be of the revision."""
     is_taken: bool = False
     """Another object has the name, so it cannot be stored."""
 
 
 def history_of(owner: DocumentView, read: Read[Any]) -> History:
-    """Looked up in caches: no request is made."""
+    """History from caches: no request is made."""
     documents = read.owned(REVISION_VIEWS, owner.uid)
     return History(
         revisions=tuple(

@@ -1,4 +1,4 @@
-"""What a Deployment does next: one step, decided from its replica sets.
+"""The next step of a Deployment, decided from its replica sets.
 
 Deployment + its ReplicaSets + which of them still have pods + now ──▶ next_step() ──▶ Step ──▶ deployments.py
 
@@ -50,7 +50,7 @@ class Sets(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write now; the first of these that is set, then the status."""
+    """Next write: the first of these that is set, then the status."""
 
     create: Document | None = None
     """A new replica set."""
@@ -61,7 +61,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     delete: tuple[DocumentView, ...] = ()
     """Replica sets beyond the history limit."""
     revision: str = ""
-    """What the deployment's revision annotation shall be; empty: as it is."""
+    """New value of the deployment's revision annotation; empty: unchanged."""
 
     @property
     def is_nothing(self) -> bool:
@@ -287,7 +287,7 @@ def _proportion(
 
 
 def size_annotations(deployment: DocumentView) -> dict[str, str]:
-    """What a replica set says about the size of the whole."""
+    """Annotations of a replica set about the size of the whole deployment."""
     surge, _ = surge_and_unavailable(deployment)
     wanted = replicas_of(deployment)
     return {DESIRED: str(wanted), MAX: str(wanted + surge)}

@@ -35,7 +35,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(namespace: DocumentView, read: Read[Any]) -> Snapshot:
-    """Looked up in caches: no request is made."""
+    """Snapshot from caches: no request is made."""
     account = read.get(ACCOUNT_VIEWS, Key(namespace.name, _NAME))
     return Snapshot(namespace=namespace, account=account, now=read.now())
 

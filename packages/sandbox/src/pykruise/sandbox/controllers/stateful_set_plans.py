@@ -1,4 +1,4 @@
-"""What a StatefulSet does next, decided from its pods.
+"""The next step of a StatefulSet, decided from its pods.
 
 StatefulSet + pods by ordinal + names of the current and the updated revision ──▶ next_step() ──▶ Step
                                                                               └──▶ stateful_set_status()
@@ -21,7 +21,7 @@ from pykruise.sandbox.pod_view import PodView
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What to write now."""
+    """Next write."""
 
     create: tuple[tuple[int, str], ...] = ()
     """Ordinals of pods to create, each with the name of its revision."""
@@ -42,7 +42,7 @@ def ordinal_of(owner: DocumentView, name: str) -> int | None:
 def next_step(
     owner: DocumentView, pods: Mapping[int, PodView], *, current: str, update: str, now: Instant
 ) -> Step:
-    """What to do now. `current`, `update`: names of revisions."""
+    """The next step. `current`, `update`: names of revisions."""
     if owner.is_deleting:
         return Step()
     first = owner.count("spec", "ordinals", "start")

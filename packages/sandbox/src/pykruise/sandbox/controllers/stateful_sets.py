@@ -43,11 +43,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     owner: DocumentView
     pods: Sequence[PodView]
-    """Those that it owns."""
+    """Pods that it owns."""
     orphans: Sequence[PodView]
     """Pods of its namespace without an owner that have one of its names."""
     claims: Mapping[str, DocumentView]
-    """What there is of the claims that its pods have, or will have, by name."""
+    """Existing claims of its pods, present and future ones, by name."""
     history: History
     now: Instant
 
@@ -59,7 +59,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot | None:
-    """Looked up in caches: no request is made."""
+    """Snapshot from caches: no request is made."""
     history = revisions.history_of(owner, read)
     if owner.is_deleting and not history.revisions:
         return None  # orphaned with its pods: another revision would not be theirs

@@ -46,7 +46,7 @@ class Views(Protocol):
 
 
 class World(msgspec.Struct, frozen=True):
-    """What there is of claims, volumes and storage classes."""
+    """Existing claims, volumes and storage classes."""
 
     claims: Views
     volumes: Views
@@ -93,7 +93,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
         return reasons
 
     def binding(self, node: NodeView) -> list[tuple[DocumentView, DocumentView | None]] | None:
-        """What each waiting claim gets on that node: a volume, or None when one is to be made for it.
+        """Volume of each waiting claim on that node, or None when one must be created.
 
         None when one of them can get nothing there.
         """
@@ -124,7 +124,7 @@ class PodVolumes(msgspec.Struct, frozen=True):
 
 
 def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
-    """What the pod's claims are; Hopeless when one is missing, going, lost, or should be bound already."""
+    """Claims of the pod; Hopeless when one is missing, terminating, lost, or should be bound already."""
     claims = []
     for name in dict.fromkeys(pod.claims):
         claim = world.claim(pod, name)
@@ -238,12 +238,12 @@ def _fitting(claim: DocumentView) -> Callable[[DocumentView], bool]:
 
 
 def size_of(volume: DocumentView) -> Any:
-    """What a volume holds."""
+    """Capacity of a volume."""
     return parse_quantity(get_path(volume.spec, "capacity", "storage", default="0"))
 
 
 def request_of(claim: DocumentView) -> Any:
-    """What a claim asks for."""
+    """Requested size of a claim."""
     return parse_quantity(get_path(claim.spec, "resources", "requests", "storage", default="0"))
 
 

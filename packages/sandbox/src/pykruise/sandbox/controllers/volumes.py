@@ -83,7 +83,7 @@ class Classes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def classes(wanted: DocumentView, read: Read[Any]) -> Classes:
-    """Looked up in caches: no request is made."""
+    """Storage classes from caches: no request is made."""
     return Classes(wanted=wanted, has_some=bool(read.all(CLASS_VIEWS)), now=read.now())
 
 
@@ -140,7 +140,7 @@ class ClaimSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def claim_snapshot(claim: DocumentView, read: Read[Any]) -> ClaimSnapshot:
-    """Looked up in caches: no request is made."""
+    """Snapshot of a claim from caches: no request is made."""
     name, selected = claim.spec.get("volumeName"), claim.annotations.get(SELECTED_NODE)
     is_bound = claim.status.get("phase") == "Bound" and name
     class_name = claim.spec.get("storageClassName")

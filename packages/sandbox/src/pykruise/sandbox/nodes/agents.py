@@ -22,7 +22,7 @@ from pykruise.sandbox.running import Component
 
 
 class NodeAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """What agents are given of their nodes."""
+    """Access of agents to their nodes."""
 
     client: Client
     runtime: NodeRuntime
@@ -42,7 +42,7 @@ class NodeAgents(Component, Protocol):
         ...
 
     def wake_all(self) -> None:
-        """What fails on purpose is another."""
+        """Wakes every key, but no failures on purpose."""
         ...
 
     def note_containers(self, key: Key, uid: str) -> None:

@@ -55,7 +55,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Probes of PodProbeMarkers that fail once the container has run for `after_s`: a shell pattern of
     `<marker>#<probe>`."""
     output: str = ""
-    """What such a probe says."""
+    """Output of such a probe."""
 
     def matches(self, pod: PodView, *, container: str, image: str, run: int) -> bool:
         """Whether it is about the `run`-th start (from 1) of this container of the pod."""
@@ -80,7 +80,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rules say about one start of a container; None where they say nothing."""
+    """Behaviour of one start of a container by the rules; None where no rule matches."""
 
     image_pull_error: bool = False
     pull_s: float | None = None
@@ -121,7 +121,9 @@ def behaviour_of(
 
 
 def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tuple[bool, float | None]:
-    """Of a try (from 1) to pull an image ahead: whether it fails, and how long it takes where a rule says."""
+    """Behaviour of an attempt (from 1) to pull an image ahead: whether it fails, and how long it takes where a rule
+    says so.
+    """
     result = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]
     return any(rule.image_pull_error for rule in result), _first(rule.pull_s for rule in result)
 
@@ -136,7 +138,7 @@ def failed_probe(
     run: int,
     running_s: float,
 ) -> str | None:
-    """What a probe (`<marker>#<probe>`) of a container that has run for so long says; None: it does not fail."""
+    """Output of a failing probe (`<marker>#<probe>`) of a container that runs so long; None: it does not fail."""
     for rule in rules:
         if (
             rule.fails_probe

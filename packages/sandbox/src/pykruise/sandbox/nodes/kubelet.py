@@ -337,7 +337,9 @@ class Kubelets:
         return self._until(look_at)
 
     async def _missing(self, pod: PodView, state: PodState) -> dict[str, str]:
-        """By container: what it cannot start without. Rule: the kubelet's environment, and its volumes."""
+        """Container to the missing objects without which it cannot start. Rule: the kubelet's environment, and its
+        volumes.
+        """
         awaited = awaited_references(state, pod)
         objects: dict[tuple[str, str], Document | None] = {}
         missing: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What the nodes hold, kept up to date pod by pod.
+"""Pods on nodes, updated pod by pod.
 
 pods, nodes ──place(), set_node()──▶ Ledger ──▶ NodeLoad of each node, counts of labels and of aversions by node
 
@@ -203,7 +203,7 @@ def affinity_of(pod: PodView, kind: str) -> Mapping[str, Any]:
 
 
 def terms_of(pod: PodView, kind: str) -> Sequence[Mapping[str, Any]]:
-    """What that part requires."""
+    """Requirements of that part."""
     if pod.placement is None or pod.placement.affinity is None:
         return ()
     return affinity_of(pod, kind).get("requiredDuringSchedulingIgnoredDuringExecution") or ()

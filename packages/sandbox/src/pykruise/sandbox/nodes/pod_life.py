@@ -36,7 +36,7 @@ from pykruise.sandbox.pod_view import Container, PodView, amounts
 _HALF_DELETED_S = 1.0  # so long a pod that has no time of grace left may still be there
 _DEFERRED_S = 10.0  # a change of resources that has to wait is tried again
 UNMOUNTED = ""
-"""In place of a container's name: what keeps the pod's volumes from being mounted."""
+"""Key in place of a container's name: the obstacle that keeps the pod's volumes from being mounted."""
 
 _MISSING_S = 1.0  # a container whose environment is not complete is tried again
 _SETTLED_S = 600.0  # a container that ran this long starts its backoff anew
@@ -96,8 +96,9 @@ def advance(
 
 
 def awaited_references(state: PodState, pod: PodView) -> dict[str, tuple[Reference, ...]]:
-    """By container that never ran: what its environment needs to start. Of `UNMOUNTED`: what its volumes need, before
-    any container starts."""
+    """Objects that a container's environment needs to start, by container that never ran. Of `UNMOUNTED`: what its
+    volumes need, before any container starts.
+    """
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
     references = {
         container.name: needed

@@ -1,4 +1,4 @@
-"""What a pod's containers are on their node, on paper: how they begin, and how they are found again.
+"""Simulated containers of a pod on their node: how they begin, and how they are restored.
 
 PodView ──▶ begin(), recover() ──▶ PodState ──▶ pod_life.py (what becomes of it) ──▶ pod_status.py
 
@@ -97,7 +97,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Role(Enum):
-    """What a container is in its pod."""
+    """Role of a container in its pod."""
 
     INIT = "init"
     SIDECAR = "sidecar"
@@ -116,7 +116,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     number: int = 0
     """Runs so far, the current one included; `restartCount` is one less."""
     image: str = ""
-    """What the latest run was started with."""
+    """Image of the latest run."""
     image_id: str = ""
     container_id: str = ""
     failure: PullFailure | None = None
@@ -141,7 +141,7 @@ class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     uid: str
     unmounted: str = ""
-    """What keeps its volumes from being mounted; empty: nothing. No container starts before."""
+    """Obstacle that keeps its volumes from being mounted; empty: none. No container starts before."""
     ip: str
     accepted_at: Instant
     runs: tuple[Run, ...]
@@ -154,7 +154,7 @@ class PodState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides about pods besides themselves."""
+    """Other facts that decide about pods."""
 
     settings: KubeletSettings = KubeletSettings()
     images: ImageTable = msgspec.field(default_factory=ImageTable)

@@ -1,4 +1,4 @@
-"""What a kubelet writes about a pod: its status, and the narrowest patch that makes the stored one so.
+"""Writes of a kubelet about a pod: its status, and the smallest patch to it.
 
 PodView + PodState + now ──▶ status_of() ──▶ PodStatus ──▶ patch_for() ──▶ strategic merge patch
 
@@ -252,7 +252,7 @@ def _container_status(container: _Container, pod: PodView, world: World, now: In
 
 
 def _resources(container: _Container) -> dict[str, Any]:
-    """What the container has; nothing when this kubelet does not report it."""
+    """Resources of the container; empty when this kubelet does not report them."""
     in_force = container.run.resources
     if in_force is None or container.run.state is not RunState.RUNNING:
         return {}

@@ -1,4 +1,4 @@
-"""What the agents of simulated nodes ask of their nodes' container runtime: what runs, what is there, stop this.
+"""Container runtime of simulated nodes, as their agents use it: running containers, images, and stops.
 
 agents ──▶ NodeRuntime ◀── what the kubelets know: pods, their states, nodes
 
@@ -20,14 +20,14 @@ from pykruise.sandbox.nodes.status import NodeRecord
 from pykruise.sandbox.pod_view import Container, PodView
 
 _LEAST_GRACE_S = 2.0
-"""What a container that is stopped has at least. Rule: the node agent's."""
+"""Shortest grace period of a stopped container. Rule: the node agent's."""
 
 
 class ProbeOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a probe finds."""
+    """Result of a probe."""
 
     container_id: str
-    """Of the newest container of that name."""
+    """ID of the newest container of that name."""
     is_running: bool
     started_at: Instant
     problem: str

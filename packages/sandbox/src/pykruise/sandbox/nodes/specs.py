@@ -179,7 +179,7 @@ def _uuid(digits: str) -> str:
 
 
 class NodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What scheduling depends on. `namespace` is always empty."""
+    """Fields that scheduling depends on. `namespace` is always empty."""
 
     name: str = ""
     namespace: str = ""
@@ -190,7 +190,7 @@ class NodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
     allocatable: Mapping[str, int] = {}
-    """By resource name: cpu in thousandths, all else in whole units (bytes, pods)."""
+    """Allocatable resources by name: cpu in thousandths, all others in whole units (bytes, pods)."""
     ready: str = ""
     """Status of its condition Ready: `True`, `False`, `Unknown`, or empty."""
 

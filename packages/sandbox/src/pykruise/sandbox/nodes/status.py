@@ -1,4 +1,4 @@
-"""What the kubelet of a simulated node writes about the node itself: its Node object, its Lease, its heartbeat.
+"""Writes of a simulated kubelet about its node: the Node object, the Lease, the heartbeat.
 
 NodeRecord ──▶ NodeStatusWriter.sync(): register, renew the Lease, heartbeat ──▶ when to look again
 
@@ -26,12 +26,12 @@ from pykruise.sandbox.nodes.specs import (
 
 
 class NodeRecord(msgspec.Struct):
-    """What its kubelet knows of a node."""
+    """Facts of a kubelet about its node."""
 
     spec: NodeSpec
     is_stopped: bool = False
     uid: str = ""
-    """Of the Node object; empty until it is registered."""
+    """UID of the Node object; empty until it is registered."""
     beat_at: Instant = 0.0
     """When its status was last written; 0: its status is to be written again."""
     renewed_at: Instant = 0.0

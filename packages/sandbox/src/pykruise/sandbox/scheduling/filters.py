@@ -57,7 +57,7 @@ class NoPlace(msgspec.Struct, frozen=True):
     """No node takes the pod."""
 
     message: str
-    """What the real scheduler writes into the condition, but for what it says of preemption."""
+    """Message of the real scheduler in the condition, without its part about preemption."""
     hopeful: tuple[str, ...] = ()
     """Nodes that could take it if other pods made room."""
 
@@ -110,7 +110,7 @@ def choose(
 def checks_for(
     pod: PodView, ledger: Ledger, *, volumes: Callable[[NodeView], Sequence[str]] | None = None
 ) -> list[Check]:
-    """What a node must pass for the pod, with the ledger as it is now."""
+    """Checks of a node for the pod, with the ledger as it is now."""
     checks = []
     for find in FILTERS:
         if find is _topology_spread and volumes is not None:
@@ -319,7 +319,7 @@ FILTERS: Final[tuple[Filter, ...]] = (
     _topology_spread,
     _pod_affinity,
 )
-"""In order: the first that rules a node out gives the reason."""
+"""Filters in order: the first that rules a node out gives the reason."""
 
 
 # ── taints, ports ────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""Who makes room for a pod that finds no place: pods of lower priority, on the node where it hurts least.
+"""Preemption for a pod that finds no place: pods of lower priority are evicted, on the node where it hurts least.
 
 pod, ledger, budgets, hopeful nodes ──▶ make_room() ──▶ Room(node, victims) | NoRoom(why)
 
@@ -33,7 +33,7 @@ _SHIFT: Final = 2**31  # makes priorities positive, so that more victims always 
 
 
 class Room(msgspec.Struct, frozen=True):
-    """These pods go, and the pod is nominated for the node. Without victims there is room already."""
+    """Pods to evict, and the node that the pod is nominated for. Without victims there is room already."""
 
     node: str
     victims: tuple[PodView, ...]
@@ -181,7 +181,7 @@ def _importance(pod: PodView) -> tuple[Any, ...]:
 
 
 def _violating(pods: Sequence[PodView], budgets: Sequence[Budget]) -> set[Key]:
-    """Those whose end one of their budgets does not allow, counted in this order."""
+    """Pods whose eviction one of their budgets does not allow, counted in this order."""
     left = [budget.allowed for budget in budgets]
     result = set()
     for pod in pods:

@@ -520,5 +520,5 @@ class Scheduler:
 
 
 def _no_use(pod: PodView, nodes: int) -> str:
-    """What is said of preemption when it helps on no node."""
+    """Message about preemption when it helps on no node."""
     return f"preemption: {explain(nodes, {HELPLESS: nodes}) if pod.preempts else NEVER}"

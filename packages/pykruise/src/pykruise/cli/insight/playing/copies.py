@@ -97,7 +97,7 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
 
 
 def _made_of(given: Play) -> Sequence[Resource]:
-    """What a UnitedDeployment makes, and what is made of that."""
+    """Kinds that a UnitedDeployment creates, and kinds that those create."""
     return (*TEMPLATES.values(), REPLICA_SETS) if given.united is not None else ()
 
 
@@ -131,7 +131,7 @@ def _has_claims(given: Play) -> bool:
 def _reviewers(
     client: Callable[[], Client], clock: Clock, given: Play, kind: Kind, record: Record
 ) -> Sequence[ReviewRule]:
-    """What the manager's webhooks do, in process."""
+    """The manager's webhooks, in process."""
     namespace, rng = given.settings.own_namespace, random.Random(given.seed)
     place = ReaderPlace(client=client, namespace=namespace, clock=clock, rng=rng)
     taking_part = {beside.name for beside in (*kinds_beside(given), kind)}

@@ -1,4 +1,4 @@
-"""What is seen of a play: every commit of a pod or a PVC, as actions, events and samples.
+"""Record of a simulation: every commit of a pod or a PVC, as actions, events and samples.
 
 storage ──on_pod(), on_claim()──▶ Record ──▶ actions, samples, events, restarts
 
@@ -30,7 +30,7 @@ _IS_MANAGER: ContextVar[bool] = ContextVar("is_manager", default=False)
 
 @contextmanager
 def acting() -> Iterator[None]:
-    """What is stored meanwhile is the manager's doing."""
+    """Marks everything that is stored meanwhile as the manager's action."""
     token = _IS_MANAGER.set(True)
     try:
         yield
@@ -39,8 +39,8 @@ def acting() -> Iterator[None]:
 
 
 class Record:
-    """Of one play. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's. `is_job`: pods
-    that have ended count too.
+    """Record of one simulation. `sidecars`: name of the SidecarSet whose revisions count instead of the workload's.
+    `is_job`: pods that have ended count too.
 
     `on_change` gets every pod that changed, before and after.
     """
@@ -60,13 +60,13 @@ class Record:
         self._has_moved = True
         self._zero: float | None = None
         self._counted: dict[str, tuple[str, str, bool]] = {}
-        """By uid: revision, subset, and whether it is available, of the active pods as they are counted."""
+        """Active pods by UID as they are counted: revision, subset, and whether the pod is available."""
         self._revisions: Counter[str] = Counter()
         self._subsets: Counter[str] = Counter()
         self._ended: Counter[str] = Counter()
         self._available = 0
         self.pods: dict[str, PodView] = {}
-        """By uid."""
+        """Pods by UID."""
         self.actions: list[Action] = []
         self.samples: list[Sample] = []
         self.events: list[tuple[float, str]] = []

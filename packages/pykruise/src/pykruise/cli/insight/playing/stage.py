@@ -243,7 +243,7 @@ class _Stage:
         )
 
     def _of_what_is_gone(self, is_over: bool) -> Played:
-        """What was seen, without the object."""
+        """The record so far, without the deleted object."""
         record = self._record
         return Played(
             actions=tuple(record.actions),
@@ -258,7 +258,7 @@ class _Stage:
         )
 
     async def _of_budgets(self, client: Client) -> list[Explanation]:
-        """What is said of budgets that pods or drains still wait for."""
+        """State of budgets that pods or drains still wait for."""
         there = {pod.name for pod in self._record.pods.values() if pod.is_active}
         kept: dict[str, dict[str, int]] = {}
         for (kind, budget, pod), count in self._record.kept.items():

@@ -1,4 +1,5 @@
-"""What applying a SidecarSet would do: which pods are upgraded in which order, which cannot be, what new ones get.
+"""Forecast of applying a SidecarSet: the order of pod upgrades, pods that cannot be upgraded, and the sidecars of new
+pods.
 
 manifest ──dry run──▶ SidecarSight as it would be ──▶ rounds of plan_sidecarset() ──▶ Outlook
 

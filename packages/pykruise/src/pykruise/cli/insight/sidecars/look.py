@@ -58,7 +58,7 @@ class SidecarSight(msgspec.Struct, frozen=True, kw_only=True):
     are_reviewed: bool | None = None
     """Whether API servers show new pods to webhooks; None: that may not be read."""
     own_namespace: str = ""
-    """Of the manager: its pods are not shown to webhooks."""
+    """Namespace of the manager: webhooks do not review its pods."""
 
     @property
     def view(self) -> SidecarSetView:

@@ -1,5 +1,4 @@
-"""What applying a WorkloadSpread would do: which pods are adopted, what their deletion costs become, where the
-next ones go.
+"""Forecast of applying a WorkloadSpread: adopted pods, their deletion costs, and the subset of the next pods.
 
 manifest ──dry run──▶ SpreadSight as it would be ──▶ grouped(), wanted_costs(), computed() ──▶ Outlook
                                                      allocate_slot() for the next pods

@@ -49,10 +49,10 @@ EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_
 """Templates of whose workloads more is known than their pods: the kind."""
 
 _VAGUE: Final = frozenset({Code.SUBSETS, Code.CREATING, Code.UPDATING, Code.STARTING})
-"""What only says that it goes on."""
+"""Codes that say no more than that the work continues."""
 
 _NOT_DONE: Final = frozenset({Code.PATCH, Code.NAME_TOO_LONG, Code.WRITE_FAILED})
-"""What its manager has said that it cannot do."""
+"""Codes of work that the manager reported as impossible."""
 
 
 async def explain_united(client: Client, key: Key, now: Instant, settings: Settings | None) -> Explanation:
@@ -148,8 +148,9 @@ async def _of_workload(
     settings: Settings | None,
     way_back: str,
 ) -> Explanation:
-    """What one of its workloads says, each wait with its subset. Rolled back is the UnitedDeployment: it undoes what is
-    done to one of its workloads."""
+    """Waits of one of its workloads, each with the subset. Rolled back is the UnitedDeployment: it undoes what is done
+    to one of its workloads.
+    """
     if workload.template in EXPLAINED:
         kind = named(EXPLAINED[workload.template])
         try:
@@ -180,7 +181,7 @@ async def _of_workload(
 
 
 def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now: Instant) -> Iterator[Wait]:
-    """Of a Deployment or StatefulSet: what its conditions say, and its pods."""
+    """Waits of a Deployment or StatefulSet: its conditions and its pods."""
     kind = type_of(workload.template)
     for condition in (document.get("status") or {}).get("conditions") or ():
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":

@@ -1,4 +1,4 @@
-"""What applying a UnitedDeployment would do: how its pods would be divided, and what each subset's workload does then.
+"""Forecast of applying a UnitedDeployment: the distribution of its pods, and the changes of each subset's workload.
 
 manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ writes to workloads ──▶ Outlook
                                      each of them ──forecast() of its kind──▶ Forecast within
@@ -48,7 +48,7 @@ async def forecast_united(
 
 
 def _batches(sight: Sight, plan: Plan) -> Iterator[Batch]:
-    """What is done to workloads and pods."""
+    """Changes of workloads and pods."""
     workloads = {workload.key: workload for workload in sight.snapshot.workloads}
     number = 0
     for stage in plan.stages:
@@ -92,7 +92,7 @@ def _notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
 async def _within(
     client: Client, sight: Sight, plan: Plan, now: Instant, settings: Settings | None
 ) -> AsyncIterator[Forecast | Outlook]:
-    """What each workload that is written to would do."""
+    """Forecast of each workload that is written to."""
     templates = {resource: name for name, resource in TEMPLATES.items()}
     for step in plan.steps:
         action = step.action

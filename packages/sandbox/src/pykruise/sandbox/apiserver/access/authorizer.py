@@ -52,7 +52,7 @@ class _Binding(msgspec.Struct, frozen=True):
 
     @property
     def missing(self) -> str:
-        """What is wrong when there is no such role."""
+        """Error for a role that does not exist."""
         return f"{self.role_kind.lower()}.{GROUP} {quoted(self.role_name)} not found"
 
     def describe(self, subject: Mapping[str, Any]) -> str:

@@ -277,7 +277,7 @@ def _is_time_zone(name: str) -> bool:
 
 
 def _wrong_schedule(schedule: str) -> str:
-    """What is wrong with it, as the parser words it; empty when nothing is."""
+    """Error of the parser; empty when the schedule is valid."""
     try:
         parse_schedule(schedule)
     except ScheduleError as err:

@@ -114,7 +114,7 @@ _SCALING_RULES: Final[Mapping[str, Doc]] = {
     },
     "scaleDown": {"selectPolicy": "Max", "policies": [_EVERY_15_S]},
 }
-"""What `behavior` has where it says nothing."""
+"""Defaults of `behavior`."""
 
 _METRIC_SOURCES: Final = {
     "ContainerResource": "containerResource",

@@ -184,7 +184,7 @@ _COMPARED: Final = (
     ("min", "default", "default", "min value {0} is greater than default value {1}"),
     ("default", "max", "default", "default value {0} is greater than max value {1}"),
 )
-"""What must not be greater than what; the field that is named, and the words."""
+"""Pairs of fields, the first of which must not be greater; the named field, and the words."""
 
 _SHOWS_OTHER: Final = {("min", "default"): 0, ("default", "max"): 1}
 """Where not the field's own value is shown, but the first or the second of the two."""

@@ -1,4 +1,4 @@
-"""What a built-in kind adds to the life every object has: its own defaults, checks and immutable fields.
+"""Strategy of a built-in kind: its own defaults, checks and immutable fields, added to the common life of objects.
 
     a body ──▶ decode (types, unknown fields) ──▶ default ──▶ (mutating admission) ──▶ decode, default
            ──▶ create:         identity is given ──▶ prepare_create ──▶ validate_create

@@ -42,7 +42,7 @@ _NO_MATCH: Final = "`selector` does not match template `labels`"
 
 
 class _WorkloadStrategy(Strategy):
-    """What they share: a status of their own, a generation, a template with defaults."""
+    """Common strategy of workloads: a status subresource, a generation, a template with defaults."""
 
     tracks_generation = True
     has_status = True

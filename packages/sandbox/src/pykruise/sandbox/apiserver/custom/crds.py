@@ -208,7 +208,7 @@ def _entry(crd: Mapping[str, Any], version: Mapping[str, Any], storage: str) -> 
 
 
 def _better(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
-    """What a deprecated version's warning tells to use: the best version that is served and newer."""
+    """Version that the warning of a deprecated one recommends: the best newer version that is served."""
     others = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
     best = max(others, key=version_priority, default="")
     if not best or version_priority(best) < version_priority(version["name"]):

@@ -25,7 +25,7 @@ class Definitions:
         self._conversions = conversions
         self._shelves: set[str] = set()
         self._names: dict[str, Document] = {}
-        """Of each CRD its group and the names it has, as they stand in it: all that others must know."""
+        """Group and names of each CRD, as they stand in it: all that other CRDs depend on."""
         core.on_change(CRD_SHELF, self._crd_changed)
         for stored in core.storage.scan(CRD_SHELF).items:
             self._serve(stored)

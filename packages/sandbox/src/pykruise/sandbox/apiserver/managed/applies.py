@@ -59,7 +59,7 @@ _UNOWNED_LEAVES: Final[FieldSet] = {
     **{f"f:{member}": {} for member in TYPE},
     "f:metadata": {f"f:{member}": {} for member in SERVERS_METADATA},
 }
-"""What the server alone says belongs to no manager."""
+"""Leaves that only the server writes, which no manager owns."""
 
 
 class Conflict(NamedTuple):
@@ -92,11 +92,11 @@ class Versions(Protocol):
     """The versions of a kind: appliers compare an object in the version of each manager."""
 
     def shape(self, api_version: str) -> Shape:
-        """What an object is in that version."""
+        """Shape of an object in that version."""
         ...
 
     def ignored(self, api_version: str) -> FieldSet:
-        """What the endpoint does not write in that version."""
+        """Fields that the endpoint does not write in that version."""
         ...
 
     def is_missing(self, api_version: str) -> bool:
@@ -120,7 +120,7 @@ async def applied(
     force: bool,
     allowed: FieldSet = EMPTY,
 ) -> Applied:
-    """What an apply makes of the live object (`empty` for a new one).
+    """Result of applying to the live object (`empty` for a new one).
 
     Fields that `who` applied before and no longer names go, unless others own them. A change of what is
     `allowed` is no conflict. `kept` is spelled out when managers in other versions are in it.
@@ -266,7 +266,7 @@ def _called(entry: Entry) -> str:
 
 
 def conflict_message(value: Sequence[Conflict]) -> str:
-    """What the Status of a conflict says."""
+    """Message of a conflict's Status."""
     if len(value) == 1:
         return f"Apply failed with 1 conflict: conflict with {value[0].manager}: {value[0].path}"
     by_manager: dict[str, list[str]] = {}

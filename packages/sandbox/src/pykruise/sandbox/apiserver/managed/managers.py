@@ -1,4 +1,4 @@
-"""Who owns which field of an object: kept small, worked out when it is read.
+"""Owners of an object's fields: stored compactly, computed when read.
 
     a write ──▶ created() / updated(), or applies.py ──▶ bytes kept beside the object (`Stored.managed`)
     a read  ──▶ spelled_out(bytes, object) ──▶ metadata.managedFields
@@ -51,7 +51,7 @@ _MOST_UPDATERS: Final = 10
 def created(
     who: Manager, now: str, asked: Document, new: Document, shape: Shape, *, ignored: FieldSet
 ) -> bytes:
-    """Of a new object: its creator owns what it asked for; what the server made of that has no owner."""
+    """Managers of a new object: its creator owns what it sent; fields that the server added have no owner."""
     taken = set_between(*unlike(asked, new, ignored), shape)
     entry = Entry(who.name, who.operation, who.api_version, now, who.subresource, None)
     return written(State([entry], taken))
@@ -110,7 +110,7 @@ def updated(
 
 
 def _take(state: State, entry: Entry, taken: Taken, not_creators: FieldSet) -> None:
-    """What was changed or removed has no owner any longer."""
+    """Removes the owners of changed and removed fields."""
     if entry.fields is None:
         state.taken = union(state.taken, without(taken.changed, not_creators))
     else:
@@ -130,7 +130,7 @@ def _give(state: State, who: Manager, changed: FieldSet, now: str) -> None:
 
 
 def _cap(state: State) -> None:
-    """Of many managers that update, the oldest become one. The state is spelled out."""
+    """Merges the oldest of many updating managers into one. The state is spelled out."""
     updaters = [each for each in state.entries if each.operation != APPLY]
     surplus = len(updaters) - _MOST_UPDATERS
     if surplus <= 0:
@@ -250,7 +250,7 @@ _READ_PARTS: Final = msgspec.json.Decoder(_StateInParts)
 
 
 def read_entries(shown: Sequence[Mapping[str, Any]]) -> bytes | None:
-    """What a client sent as managedFields; None when it cannot be read."""
+    """Entries that a client sent as managedFields; None when they are unreadable."""
     entries: list[Entry] = []
     for each in shown:
         fields = each.get("fieldsV1") or {}

@@ -13,7 +13,7 @@ APPLY: Final = "Apply"
 
 
 class Manager(NamedTuple):
-    """Who writes, and how."""
+    """Author of a write, and the kind of write."""
 
     name: str
     operation: str = "Update"
@@ -66,7 +66,7 @@ def written(state: State) -> bytes:
 
 
 class Taken(NamedTuple):
-    """What a change means to owners in one version."""
+    """Effect of a change on owners in one version."""
 
     changed: FieldSet
     removed: FieldSet

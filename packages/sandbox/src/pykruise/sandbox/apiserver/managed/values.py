@@ -135,7 +135,7 @@ def _compare(old: Any, new: Any, shape: Shape) -> Changes:
 
 
 def _difference(old: Any, new: Any, shape: Shape) -> Changes:
-    """Of values that are not equal."""
+    """Difference of values that are not equal."""
     try:
         if old is ABSENT:
             return Changes(_everything(new, shape), EMPTY, EMPTY)

@@ -36,17 +36,17 @@ _MOST_SHOWN: Final = 1_024
 
 
 class Kind(NamedTuple):
-    """What ownership needs to know of a served kind."""
+    """Facts about a served kind that ownership needs."""
 
     entry: CatalogEntry
     shape: Shape
     empty: Document
-    """What an object without anything in it is: the zero value of its type."""
+    """Empty object: the zero value of its type."""
     owned: Owned
-    """What creators own."""
+    """Fields that creators own."""
 
     def ignored(self, subresource: str = "") -> FieldSet:
-        """What an endpoint does not write."""
+        """Fields that an endpoint does not write."""
         return _ignored(self.entry, subresource)
 
 
@@ -62,7 +62,7 @@ _NOT_OF_STATUS_CUSTOM: Final[FieldSet] = {"f:spec": {}, "f:metadata": {}}
 
 
 def manager_of(call: Call, operation: str = "Update") -> Manager:
-    """Who writes: `fieldManager`, or what the User-Agent begins with."""
+    """Author of the write: `fieldManager`, or the first part of the User-Agent."""
     name = call.query.get("fieldManager") or ""
     if not name:
         agent = (call.headers.get("user-agent") or "").partition("/")[0][:_LONGEST_AGENT]
@@ -222,7 +222,7 @@ class Ownership:
         *,
         allowed: FieldSet,
     ) -> Applied:
-        """What an apply makes of the live object; `stored`: None for a new one, which is the kind's `empty`.
+        """Result of applying to the live object; `stored`: None for a new one, which is the kind's `empty`.
 
         Raises ConflictsError, InvalidError or UnconvertibleError.
         """
@@ -242,7 +242,7 @@ class Ownership:
         return Applied(result.document, kept) if result.kept is from_all else result
 
     def _sent(self, call: Call, stored: Stored, sent: Any) -> bytes:
-        """Who owns what before the change: as the client says, when it says something of its own."""
+        """Owners before the change: as the client sent them, when it sent any."""
         if not sent or call.subresource or not isinstance(sent, list):
             return stored.managed
         if sent == [{}]:

@@ -37,7 +37,7 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     fields: tuple[str, ...] = ()
     """Values of the resource's selectable fields, in the order of `CatalogEntry.selectable`."""
     managed: bytes = b""
-    """Who owns which field (ownership.py); empty when no owner is known."""
+    """Owners of fields (ownership.py); empty when no owner is known."""
 
     @property
     def path(self) -> str:
@@ -83,7 +83,7 @@ class FutureRevision(Exception):  # noqa: N818
 
 
 class Storage(Protocol):
-    """What the API server needs of its store. In memory here; a durable one keeps the same promises."""
+    """Operations that the API server needs of its store. In memory here; a durable one keeps the same promises."""
 
     @property
     def revision(self) -> int:
@@ -238,7 +238,7 @@ class MemoryStorage:
         return shelf
 
     def _undone(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
-        """What objects changed after `revision` were at it."""
+        """States at `revision` of the objects that changed after it."""
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted + 1)
         past: dict[str, Stored | None] = {}

@@ -1,4 +1,4 @@
-"""Who counts what is used of ResourceQuotas: `status.hard` and `status.used`, right after every commit.
+"""Accounting of ResourceQuotas: `status.hard` and `status.used`, right after every commit.
 
 commit of a quota  ──▶ QuotaBooks: a book of what each object uses ──▶ status
 commit of anything ──▶ the books of its namespace ──▶ status, when it differs
@@ -29,7 +29,7 @@ _NOTHING: Final[Amounts] = {}
 
 
 class _Book(msgspec.Struct):
-    """What is used of one quota, and by whom."""
+    """Usage of one quota, with its users."""
 
     quota: Document
     hard: Amounts

@@ -1,4 +1,4 @@
-"""Who is asked before a write is stored, and in which order.
+"""Reviewers of a write before it is stored, in their order.
 
 writes.py, deletion.py ──▶ Admission.mutate() ──▶ defaults and validation ──▶ Admission.validate() ──▶ storage
 
@@ -30,7 +30,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Admission(Protocol):
-    """What writes ask. A refusal is raised as Refusal."""
+    """Admission of writes. A refusal is raised as Refusal."""
 
     def concerns(self, resource: Resource, subresource: str, operation: str) -> bool:
         """Whether such writes are looked at; if not, nothing is built for it."""
@@ -54,7 +54,7 @@ class Concerns:
         self._revision = 0
 
     def forget(self) -> None:
-        """What `decide` goes by has changed."""
+        """Forgets all decisions: the inputs of `decide` have changed."""
         self._found.clear()
 
     def about(self, resource: Resource, subresource: str, operation: str, *, revision: int = 0) -> bool:

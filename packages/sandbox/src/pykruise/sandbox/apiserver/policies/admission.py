@@ -42,7 +42,7 @@ _KEPT: Final = frozenset(
     """name generateName namespace uid resourceVersion generation creationTimestamp deletionTimestamp
     deletionGracePeriodSeconds labels annotations finalizers""".split()  # noqa: SIM905  (a list of words reads better)
 )
-"""What expressions see of a namespace's metadata."""
+"""Fields of a namespace's metadata that expressions see."""
 
 
 class _ConfigurationError(Exception):
@@ -185,7 +185,7 @@ class PolicyAdmission:
     # --- parameters ----------------------------------------
 
     def _param_entry(self, policy: Policy) -> CatalogEntry | None:
-        """What the parameters of the policy are; None: it has none. Raises _ConfigurationError."""
+        """Parameters of the policy; None: it has none. Raises _ConfigurationError."""
         if policy.param_kind is None:
             return None
         api_version, kind = policy.param_kind

@@ -1,4 +1,4 @@
-"""What a policy says of a write.
+"""Verdict of a policy about a write.
 
 Policy + the variables of a write ──▶ judge() ──▶ Denial, …   (none: it is allowed)
 
@@ -49,7 +49,7 @@ def _broken(policy: Policy, world: "_World") -> Iterator[Denial]:
 
 
 def _message(validation: Validation, world: "_World") -> str:
-    """What its expression says, its message, or the rule itself."""
+    """Value of its message expression, its message, or the rule itself."""
     if validation.message_expression is not None:
         try:
             text = world.value(validation.message_expression)
@@ -80,7 +80,7 @@ def _unvalued(policy: Policy, world: "_World") -> Iterator[Denial]:
 
 
 class _World:
-    """What the expressions of a policy look at: each variable is evaluated when it is used first."""
+    """Variables of a policy's expressions: each is evaluated at its first use."""
 
     def __init__(self, policy: Policy, variables: Mapping[str, Any]) -> None:
         self._given = dict(variables)

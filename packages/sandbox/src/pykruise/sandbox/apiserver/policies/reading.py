@@ -43,7 +43,7 @@ class Matching(msgspec.Struct, frozen=True, kw_only=True):
     object_selector: Selector | None = None
 
     def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
-        """By selectors: `labels` of the namespace (None: it has none), and either of the documents."""
+        """Whether the selectors match: `labels` of the namespace (None: it has none), and either of the documents."""
         wanted, selector = self.namespace_selector, self.object_selector
         if wanted is not None and labels is not None and not wanted.matches(labels):
             return False
@@ -143,7 +143,7 @@ def _whole(doc: Mapping[str, Any], spec: Mapping[str, Any]) -> Policy:
 
 
 def names_of(spec: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
-    """What the match conditions of a policy may look at, and what all its other expressions may."""
+    """Variables of a policy's match conditions, and of all its other expressions."""
     params = {"params"} if spec.get("paramKind") else set()
     own = {"variables"} if spec.get("variables") else set()
     return frozenset(CONDITION_VARIABLES | params), frozenset(POLICY_VARIABLES | params | own)

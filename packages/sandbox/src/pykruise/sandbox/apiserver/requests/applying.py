@@ -124,7 +124,7 @@ def _wanted(call: Call, config: Document) -> Document:
 async def _applied(
     core: Core, call: Call, live: Document, config: Document, stored: Stored | None
 ) -> Applied:
-    """What the apply makes of the live object. Raises Refusal: 409 for conflicts."""
+    """Result of applying to the live object. Raises Refusal: 409 for conflicts."""
     allowed = _from_client_side(call, live, core.ownership.kind(call.entry).shape)
     try:
         return await core.ownership.of_apply(call, stored, live, config, core.clock(), allowed=allowed)
@@ -142,7 +142,7 @@ async def _applied(
 
 
 def _from_client_side(call: Call, live: Document, shape: Shape) -> FieldSet:
-    """What kubectl applied in its own way, before it went over to the server's: that is no conflict.
+    """Fields that kubectl applied client-side before it changed to server-side apply: they cause no conflict.
 
     Only fields that still have the value that it applied: others were given theirs by another manager.
     """

@@ -266,7 +266,7 @@ async def _shown(core: Core, call: Call, raw: bytes, stored: Stored) -> bytes:
 
 
 def _managed(core: Core, entry: CatalogEntry, stored: Stored, doc: Document) -> bytes:
-    """Who owns what of an object that is marked: finalizers that the server adds have no owner."""
+    """Owners of a marked object: finalizers that the server adds have no owner."""
     if not doc["metadata"].get("finalizers"):
         return stored.managed
     return core.ownership.taken_by_server(entry, stored.managed, decode(stored.raw), doc)
@@ -324,7 +324,7 @@ def _end(entry: CatalogEntry, doc: Document, options: DeleteOptions, now: Instan
 
 
 def _mark(meta: dict[str, Any], now: Instant) -> None:
-    """What waits for its finalizers alone gets no time of grace."""
+    """Marks the object as terminating; one that waits for its finalizers only gets no grace period."""
     if not meta.get("deletionTimestamp"):
         _count_generation(meta)
         meta["deletionTimestamp"] = format_time(now)

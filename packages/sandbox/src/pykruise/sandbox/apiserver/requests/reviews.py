@@ -158,4 +158,4 @@ REVIEWS: Final[Mapping[str, Callable[[Core, Call], Awaitable[Answer]]]] = {
     "subjectaccessreviews": _review(_access),
     "tokenreviews": _review(_token),
 }
-"""By plural: what answers a POST to the collection."""
+"""Plural to the function that answers a POST to the collection."""

@@ -1,4 +1,4 @@
-"""What the API server says when it has no object to say: `metav1.Status`, in the words of a real one.
+"""Statuses of the API server: `metav1.Status`, in the words of a real one.
 
 a rule is broken ──▶ raise a Refusal made here ──▶ server.py encodes it ──▶ Response
 

@@ -1,4 +1,4 @@
-"""What can be done to an object besides reading and writing it: bind a pod, evict it, let go of a namespace.
+"""Operations on an object besides reading and writing it: binding a pod, evicting it, finalizing a namespace.
 
 server.py ──▶ bind(), evict(), finalize() ──▶ writes and deletions like any other ──▶ Answer
           ──▶ connect() ──▶ refused: there are no processes
@@ -132,7 +132,7 @@ async def evict(core: Core, call: Call) -> Answer:
 
 
 def _check_eviction(eviction: Document) -> None:
-    """What is posted must be an Eviction, when it says what it is."""
+    """Checks that the posted object is an Eviction, when it names a type."""
     kind, version = eviction.get("kind") or "Eviction", eviction.get("apiVersion") or "policy/v1"
     if kind != "Eviction":
         shown = str(version).rpartition("/")[2]

@@ -75,7 +75,7 @@ def _check(seconds: int) -> list[Cause]:
 
 
 def _bound(core: Core, call: Call, said: Document | None) -> Bound | None:
-    """What the token is to end with. Raises Refusal."""
+    """Object whose deletion ends the token. Raises Refusal."""
     if said is None:
         return None
     resource = _BINDS.get(said.get("kind") or "")

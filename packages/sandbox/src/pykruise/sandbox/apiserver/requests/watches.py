@@ -58,8 +58,9 @@ class HubStats(msgspec.Struct, frozen=True):
 
 
 class Hub:
-    """Who watches what. Watchers stand under the most selective thing their selection fixes, so that a change
-    reaches only those it may concern, however many there are."""
+    """All watches. Watchers stand under the most selective thing their selection fixes, so that a change reaches only
+    those it may concern, however many there are.
+    """
 
     def __init__(self, *, buffer_events: int = 10_000) -> None:
         self._buffer_events = buffer_events
@@ -119,7 +120,7 @@ class Hub:
 
 
 def event_type(change: Change, selection: Selection) -> str:
-    """What the change is to someone with this selection; empty: nothing."""
+    """Type of the change for a watch with this selection; empty: no event."""
     before = change.old is not None and selection.matches(change.old)
     after = change.new is not None and selection.matches(change.new)
     if after:

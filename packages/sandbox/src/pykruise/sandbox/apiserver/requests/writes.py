@@ -50,7 +50,7 @@ Called again when the object changed meanwhile.
 """
 
 Tracks = Callable[[Call, Stored, Document, Document, Instant], Awaitable[bytes]]
-"""Who owns what after a change: the call, what is stored, the old document and the new one, the time."""
+"""Owners after a change: the call, the stored object, the old document and the new one, the time."""
 
 
 # --- POST ----------------------------------------
@@ -187,7 +187,7 @@ async def replace(core: Core, call: Call) -> Answer:
 
 
 def check_may_create(core: Core, call: Call) -> None:
-    """Who changes an object that is not there creates it, and must be allowed to. Raises Refusal (403)."""
+    """Checks that a user who changes an absent object may create it. Raises Refusal (403)."""
     if core.authorizer is not None and not call.user.is_master:
         resource = call.entry.resource
         asked = Attributes(
@@ -354,7 +354,7 @@ async def update(
 
 
 class _Rules(NamedTuple):
-    """What an endpoint lets through and checks, and whether it counts generations."""
+    """Rules of an endpoint: accepted fields, checks, and whether it counts generations."""
 
     prepare: Callable[[Document, Document], Document]
     validate: Callable[[Document, Document], list[Cause]]
@@ -435,7 +435,7 @@ async def _validated(core: Core, call: Call, operation: str, doc: Document, old:
 def review(
     core: Core, call: Call, operation: str, doc: Document | None, old: Document | None
 ) -> AdmissionRequest:
-    """What reviewers are asked."""
+    """Review for the reviewers."""
     meta = (doc or old or {}).get("metadata") or {}
     return AdmissionRequest(
         uid=metadata.new_uid(core.rng),

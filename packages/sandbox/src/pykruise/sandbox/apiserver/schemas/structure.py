@@ -56,7 +56,7 @@ _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 
 
 def offences(node: Any, level: Level, path: str) -> Iterator[Cause]:
-    """What keeps a schema from being structural, at this node and below."""
+    """Reasons for which a schema is not structural, at this node and below."""
     if not isinstance(node, Mapping):
         yield causes.invalid(path, node, "must be an object")
         return

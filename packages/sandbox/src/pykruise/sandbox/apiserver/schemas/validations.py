@@ -131,7 +131,7 @@ def _walk(node: Schema, value: Any, old: Any, path: Path, result: Found) -> None
 
 
 def _counterpart(item: Any, old: Any, node: Schema) -> Any:
-    """What an item of a list of type map was before; other lists' items cannot be distinguished."""
+    """Previous value of an item in a list of type map; items of other lists cannot be distinguished."""
     keys = node.get("x-kubernetes-list-map-keys")
     if node.get("x-kubernetes-list-type") != "map" or not isinstance(old, list) or not isinstance(item, dict):
         return _ABSENT
@@ -177,7 +177,7 @@ def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, result: 
 
 
 def _message(rule: _Rule, variables: Mapping[str, Any]) -> str:
-    """What a broken rule says: its expression's text, its message, or the rule itself."""
+    """Message of a broken rule: the value of its message expression, its message, or the rule itself."""
     if rule.message_expression is not None:
         try:
             text = rule.message_expression.evaluate(variables)

@@ -19,7 +19,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Where a webhook is."""
 
     url: str
-    """What is posted to; of a service with its name in the cluster (`https://web.ns.svc:443/path`)."""
+    """URL of the target; for a service with its name in the cluster (`https://web.ns.svc:443/path`)."""
     service: tuple[str, str, int] | None = None
     """Namespace, name and port, for a webhook that is one."""
     ca_bundle: bytes = b""
@@ -31,7 +31,7 @@ class CallFailedError(Exception):
 
 
 class Caller(Protocol):
-    """Who posts to webhooks."""
+    """Client that posts to webhooks."""
 
     async def call(self, target: Target, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
         """HTTP status and body of the answer; of a failure the body only when it is plain text.

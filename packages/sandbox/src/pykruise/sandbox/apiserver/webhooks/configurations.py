@@ -89,7 +89,7 @@ class Webhook(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def selects(self, labels: Mapping[str, str] | None, *docs: Document | None) -> bool:
-        """By selectors: `labels` of the namespace (None: it has none), and either of the documents."""
+        """Whether the selectors match: `labels` of the namespace (None: it has none), and either of the documents."""
         wanted = self.namespace_selector
         if wanted is not None and labels is not None and not wanted.matches(labels):
             return False

@@ -67,7 +67,7 @@ class WebhookConverter:
         self._served = served
 
     async def from_storage(self, docs: Sequence[Document]) -> list[Document]:
-        """In the served version. Raises Refusal (500)."""
+        """Object in the served version. Raises Refusal (500)."""
         return await self._converted(docs, self._served)
 
     async def to_storage(self, docs: Sequence[Document]) -> list[Document]:
@@ -121,7 +121,7 @@ def _is_empty(doc: Document) -> bool:
 
 
 class _BadAnswerError(Exception):
-    """What the webhook said is no conversion of what it was asked for."""
+    """Answer of the webhook that is not a conversion of the posted objects."""
 
 
 def _checked(old: Document, new: Any, place: int, desired: str) -> Document:

@@ -27,7 +27,7 @@ class Seen(NamedTuple):
 
 
 class Seeing:
-    """What admission sees of one API server."""
+    """Objects of one API server that admission reads."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -56,7 +56,7 @@ class Seeing:
         return stored
 
     def namespace_labels(self, request: AdmissionRequest) -> Mapping[str, str] | None:
-        """What namespace selectors look at; None: there is no namespace. Raises Refusal (404)."""
+        """Labels for namespace selectors; None: no namespace. Raises Refusal (404)."""
         if is_namespace(request.resource):
             doc = request.object if request.object is not None else request.old_object
             return labels_of(doc or {})

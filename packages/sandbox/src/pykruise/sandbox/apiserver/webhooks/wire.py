@@ -26,7 +26,7 @@ class CallingError(Exception):
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """What an admission webhook answered."""
+    """Answer of an admission webhook."""
 
     allowed: bool
     status: Mapping[str, Any] | None = None
@@ -41,7 +41,7 @@ def admission_body(request: Mapping[str, Any], version: str) -> bytes:
 
 
 def status_error(status: int, body: bytes) -> str:
-    """What client-go makes of an answer that is not 200."""
+    """Error of client-go for an answer that is not 200."""
     text = body.decode("utf-8", "replace").strip()
     match status:
         case 400:
