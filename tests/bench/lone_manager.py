@@ -30,7 +30,7 @@ import uvloop
 from bench.orphans import end_with_parent
 from pykruise.cli.manager import read_flags
 from pykruise.kinds.cloneset.kind import KIND
-from pykruise.kinds.cloneset.snapshot import Snapshot
+from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot
 from pykruise.kube.config.kubeconfig import load_in_cluster
 from pykruise.kube.program.logs import set_up
 from pykruise.manager.process import run_process
@@ -125,7 +125,7 @@ class Plans:
         assert control is not None
         plan = control.plan
 
-        def timed(snapshot: Snapshot) -> Plan:
+        def timed(snapshot: CloneSetSnapshot) -> Plan:
             began = time.thread_time()
             try:
                 return plan(snapshot)

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from pykruise.kube.clock import system_clock
 from pykruise.kube.http.connection import cut_of
-from pykruise.sandbox.apiserver.webhooks import CallFailedError, Target
+from pykruise.sandbox.apiserver.webhooks import CallFailedError, CallTarget
 from pykruise.sandbox.certificates import issue
 
 __all__ = ["SANDBOX_HOOKS", "DirectCaller", "HookServer"]
@@ -143,7 +143,7 @@ def _renamed(doc: dict[str, Any], desired: str) -> dict[str, Any]:
 class DirectCaller:
     """How the sandbox asks them."""
 
-    async def call(self, target: Target, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
+    async def call(self, target: CallTarget, body: bytes, *, timeout_s: float) -> tuple[int, bytes]:
         if target.service is not None:
             raise CallFailedError(f'service "{target.service[1]}" not found')
         place, _, path = target.url.removeprefix("https://").partition("/")

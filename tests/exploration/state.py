@@ -20,7 +20,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.manager.manager import Manager
-from pykruise.sandbox.apiserver.objects.storage import Change
+from pykruise.sandbox.apiserver.objects.storage import StorageChange
 from simulation.history import RecordingStorage
 
 __all__ = ["Names", "Versions", "digest_of", "remembered"]
@@ -49,7 +49,7 @@ class Versions(RecordingStorage):
         """When an object was created, as a version."""
         self._texts: dict[tuple[str, Key, int], str] = {}
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StorageChange) -> None:
         """As every storage."""
         stored = change.new or change.old
         assert stored is not None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pykruise.admission.reviewers import ReviewContext, reviewers
 from pykruise.admission.reviews import ReviewDispatcher
-from pykruise.admission.server import Limits, WebhookServer, conversion_path, review_paths
+from pykruise.admission.server import WebhookLimits, WebhookServer, conversion_path, review_paths
 from pykruise.admission.settings import AdmissionSettings
 from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.gates import Gates
@@ -229,7 +229,7 @@ def test_any_traffic_leaves_the_server_serving(tmp_path: Path) -> None:
 
 async def _started(folder: Path) -> WebhookServer:
     paths = {**review_paths(REVIEWS), **conversion_path("/convert")}
-    server = WebhookServer(paths, host="127.0.0.1", port=0, limits=Limits(request_s=0.5, body_s=0.2))
+    server = WebhookServer(paths, host="127.0.0.1", port=0, limits=WebhookLimits(request_s=0.5, body_s=0.2))
     certificate, key = AUTHORITY.issue("server", hosts=("127.0.0.1",))
     (folder / "tls.crt").write_bytes(certificate)
     (folder / "tls.key").write_bytes(key)

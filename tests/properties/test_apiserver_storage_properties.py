@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage, Stored
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange, Stored
 
 Writes = list[tuple[str, str, bool]]
 
@@ -16,7 +16,7 @@ def _write(storage: MemoryStorage, namespace: str, name: str, *, remove: bool) -
         return
     revision = storage.revision + 1
     new = None if remove else Stored(key=key, raw=b"{}", revision=revision, uid=str(revision))
-    storage.commit(Change(revision, "pods", old, new))
+    storage.commit(StorageChange(revision, "pods", old, new))
 
 
 def _state(storage: MemoryStorage, revision: int = 0) -> dict[str, int]:

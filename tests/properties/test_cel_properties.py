@@ -6,16 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kube.values.cel import ALWAYS, NEVER, Meant, any_of, both, meant_by
-from pykruise.kube.values.selectors import Operator, Requirement, Selector
+from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperator
 
 KEYS = st.sampled_from(["app", "example.com/tier", "a-b"])
 VALUES = st.sampled_from(["", "web", "0", "x.y_z"])
 PLACES = st.sampled_from(["shop", "mail", "kube-public"])
 
-SOME = (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.NOT_IN, Operator.NOT_EQUALS)
+SOME = (
+    SelectorOperator.IN,
+    SelectorOperator.EQUALS,
+    SelectorOperator.DOUBLE_EQUALS,
+    SelectorOperator.NOT_IN,
+    SelectorOperator.NOT_EQUALS,
+)
 REQUIREMENTS = st.one_of(
     st.builds(Requirement, KEYS, st.sampled_from(SOME), st.lists(VALUES, min_size=1, max_size=3).map(tuple)),
-    st.builds(Requirement, KEYS, st.sampled_from((Operator.EXISTS, Operator.DOES_NOT_EXIST))),
+    st.builds(Requirement, KEYS, st.sampled_from((SelectorOperator.EXISTS, SelectorOperator.DOES_NOT_EXIST))),
 )
 SELECTORS = st.builds(Selector, st.lists(REQUIREMENTS, max_size=3).map(tuple), selects_nothing=st.booleans())
 MEANT = st.builds(Meant, selector=SELECTORS, namespaces=st.lists(PLACES, max_size=2).map(tuple))

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from pykruise.kinds.cloneset.limits import limits_of
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import Snapshot
+from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.schemas import definition_for
 from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS
-from pykruise.plans.in_place import Seen
+from pykruise.plans.in_place import SeenInPlace
 from pykruise.pods.view import keys
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
@@ -163,11 +163,11 @@ LEFTOVER = ("zx", "zy", "zz")
 """Ids of claims that no pod has."""
 
 
-def active(snapshot: Snapshot) -> list[PodView]:
+def active(snapshot: CloneSetSnapshot) -> list[PodView]:
     return [pod for pod in snapshot.pods if pod.is_active]
 
 
-def available(snapshot: Snapshot) -> set[str]:
+def available(snapshot: CloneSetSnapshot) -> set[str]:
     """Short names of pods that count as available."""
     spec = snapshot.cloneset.spec
     assert spec is not None
@@ -272,7 +272,7 @@ def says_why(status: dict[str, Any]) -> bool:
     )
 
 
-def has_converged(snapshot: Snapshot, update: str) -> bool:
+def has_converged(snapshot: CloneSetSnapshot, update: str) -> bool:
     """Every pod wanted is there, new and available, and none is to go."""
     spec, pods = snapshot.cloneset.spec, active(snapshot)
     assert spec is not None
@@ -341,7 +341,7 @@ class World:
         self.views: dict[bytes, PodView] = {}
         """As in a cache, a pod that has not changed is the same view."""
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> CloneSetSnapshot:
         builder = cloneset(0)
         builder.document, builder.claims, builder.settings = self.cloneset, self.claims, self.settings
         builder.now, builder.seed = self.now, self.turns
@@ -360,7 +360,7 @@ class World:
         self.turns += 1
         snapshot = self.snapshot()
         plan = plan_cloneset(snapshot)
-        afresh = plan_cloneset(msgspec.structs.replace(snapshot, seen=Seen()))
+        afresh = plan_cloneset(msgspec.structs.replace(snapshot, seen=SeenInPlace()))
         assert without_memory(plan) == without_memory(afresh)
         self.memories.keep(snapshot.cloneset.key, snapshot.cloneset.uid, plan.memory)
         for step in plan.steps:

@@ -463,7 +463,7 @@ def _selected() -> Use:
 
 
 def _ordered() -> Use:
-    from pykruise.pods.lifecycle.ordering import Term, by_ordered_keys, deletion_order, scatter
+    from pykruise.pods.lifecycle.ordering import OrderTerm, by_ordered_keys, deletion_order, scatter
     from pykruise.pods.view.decoding import PodProjector
 
     def use(doc: Document) -> None:
@@ -474,7 +474,7 @@ def _ordered() -> Use:
             project(orjson.dumps({"metadata": {"name": name, "uid": name, "labels": {**labels, "of": name}}}))
             for name in names
         ]
-        scatter(pods, pods, [Term("of", name) for name in names])
+        scatter(pods, pods, [OrderTerm("of", name) for name in names])
         by_ordered_keys(pods, names)
         deletion_order(pods, available=lambda _: True, topology_keys=names, node_labels={"n": labels})
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.kinds.daemonset.snapshot import Snapshot
+from pykruise.kinds.daemonset.snapshot import DaemonSetSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.patches.schemas import definition_for
@@ -80,7 +80,7 @@ def builders(draw: st.DrawFn) -> DaemonSetBuilder:
     return builder
 
 
-def live(snapshot: Snapshot) -> list[PodView]:
+def live(snapshot: DaemonSetSnapshot) -> list[PodView]:
     """Pods that do not terminate and are not finished."""
     return [pod for pod in snapshot.pods if pod.is_active]
 
@@ -211,7 +211,7 @@ class World:
         }
         self.turns = 0
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> DaemonSetSnapshot:
         self.builder.pods = self.pods
         self.builder.revisions = list(self.revisions.values())
         self.builder.seed = self.turns

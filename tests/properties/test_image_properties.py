@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
-from pykruise.kinds.imagepulljob.snapshot import Snapshot as JobSnapshot
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot as JobSnapshot
 from pykruise.kinds.imagepulljob.targets import targets_of
 from pykruise.kinds.nodeimage.plan import plan_node_image
-from pykruise.kinds.nodeimage.snapshot import Snapshot as NodeSnapshot
+from pykruise.kinds.nodeimage.snapshot import NodeImageSnapshot as NodeSnapshot
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
@@ -20,7 +20,7 @@ from pykruise.kube.patches.merge import apply_merge_patch
 from pykruise.kube.values.image_references import parse_image
 from pykruise.pods.images.node_images import NodeImageView, project_node_image
 from pykruise.pods.images.pull_jobs import PullJobView, project_pull_job
-from pykruise.pods.jobs.fan_out import State
+from pykruise.pods.jobs.fan_out import TargetState
 from pykruise.runtime.actions import Delete, Patch
 from support.image_objects import NOW, job_document, node, node_image
 
@@ -163,7 +163,7 @@ def _active(world: World, name: str) -> int:
     if name not in world.jobs:
         return 0
     targets = targets_of(world.job_snapshot(name), IMAGE)
-    return sum(target.state is State.ACTIVE for target in targets)
+    return sum(target.state is TargetState.ACTIVE for target in targets)
 
 
 def _check_status(world: World, name: str, nodes: int) -> None:

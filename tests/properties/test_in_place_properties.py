@@ -15,8 +15,8 @@ from pykruise.kube.documents import Document
 from pykruise.pods.in_place import (
     Complete,
     Continue,
+    InPlaceSettings,
     PodPatch,
-    Settings,
     UpdateSpec,
     Waiting,
     difference,
@@ -28,7 +28,7 @@ from pykruise.pods.in_place import (
 from pykruise.pods.view import keys
 from support.updatable_pod import NOW, PaperPod, container, pod_document
 
-SETTINGS = Settings(vertical_scaling=True)
+SETTINGS = InPlaceSettings(vertical_scaling=True)
 NAMES = ("c1", "c2", "c3")
 OWN_ANNOTATIONS = {keys.IN_PLACE_STATE_ANNOTATION, keys.IN_PLACE_GRACE_ANNOTATION}
 

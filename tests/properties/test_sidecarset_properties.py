@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pykruise.kinds.sidecarset.choosing import kept_back, most_unavailable
 from pykruise.kinds.sidecarset.contents import hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
-from pykruise.kinds.sidecarset.expressions import ExpressionError, check, evaluate
+from pykruise.kinds.sidecarset.expressions import ResourceExpressionError, check, evaluate
 from pykruise.kube.documents import Document, deep_copy
 from pykruise.kube.values.quantities import Quantity
 from pykruise.kube.values.selectors import overlap, selector_from
@@ -187,11 +187,11 @@ texts = st.lists(
 def test_an_expression_is_a_quantity_or_an_error_and_nothing_else(text: str, milli: int) -> None:
     try:
         check(text, variable="cpu")
-    except ExpressionError:
+    except ResourceExpressionError:
         return
     try:
         quantity = evaluate(text, variable="cpu", amount=Quantity(milli * 10**6))
-    except ExpressionError as error:
+    except ResourceExpressionError as error:
         problem = str(error)
     else:
         problem = ""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.kinds.statefulset.plan import plan_statefulset
-from pykruise.kinds.statefulset.snapshot import Snapshot
+from pykruise.kinds.statefulset.snapshot import StatefulSetSnapshot
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
 from pykruise.kube.patches.merge import apply_merge_patch
@@ -100,7 +100,7 @@ def _change(builder: StatefulSetBuilder, number: int, change: str) -> None:
         changes[change](number)
 
 
-def wanted_of(snapshot: Snapshot) -> list[int]:
+def wanted_of(snapshot: StatefulSetSnapshot) -> list[int]:
     """Ordinals that the set wants, worked out the slow way."""
     spec = snapshot.statefulset.spec
     assert spec is not None
@@ -111,11 +111,11 @@ def wanted_of(snapshot: Snapshot) -> list[int]:
     return [number for number in range(1000) if number not in taken][: spec.replicas]
 
 
-def by_number(snapshot: Snapshot) -> dict[int, PodView]:
+def by_number(snapshot: StatefulSetSnapshot) -> dict[int, PodView]:
     return {split_name(pod.name)[1]: pod for pod in snapshot.pods}
 
 
-def is_available(snapshot: Snapshot, pod: PodView | None) -> bool:
+def is_available(snapshot: StatefulSetSnapshot, pod: PodView | None) -> bool:
     spec = snapshot.statefulset.spec
     if pod is None or not pod.is_serving or pod.ready_since is None or spec is None:
         return False
@@ -171,7 +171,7 @@ def test_updates_take_no_more_out_of_service_than_they_may(builder: StatefulSetB
     assert not hit - down or len(hit | down) <= int(most)
 
 
-def _serves(snapshot: Snapshot, pod: PodView | None) -> bool:
+def _serves(snapshot: StatefulSetSnapshot, pod: PodView | None) -> bool:
     return pod is not None and not pod.is_deleting and is_available(snapshot, pod)
 
 
@@ -257,7 +257,7 @@ class World:
         self.made = 0
         self.deleted_claims: list[str] = []
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StatefulSetSnapshot:
         self.builder.revisions = list(self.revisions.values())
         return self.builder.snapshot()
 

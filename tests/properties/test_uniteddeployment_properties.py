@@ -12,7 +12,7 @@ from pykruise.kinds.uniteddeployment.allocation import (
     UNBOUNDED,
     AllocationError,
     Mode,
-    Share,
+    SubsetShare,
     allocate,
     scaled,
 )
@@ -42,14 +42,16 @@ def as_is(value: dict) -> dict:
 
 
 @st.composite
-def parts(draw: st.DrawFn) -> list[Share]:
+def parts(draw: st.DrawFn) -> list[SubsetShare]:
     """Subsets in equal parts, some of which specify a number."""
     count = draw(st.integers(1, 6))
-    return [Share(name=f"s{number}", replicas=draw(sizes), **as_is(draw(states))) for number in range(count)]
+    return [
+        SubsetShare(name=f"s{number}", replicas=draw(sizes), **as_is(draw(states))) for number in range(count)
+    ]
 
 
 @st.composite
-def bounds(draw: st.DrawFn) -> list[Share]:
+def bounds(draw: st.DrawFn) -> list[SubsetShare]:
     """Subsets with bounds, as admission takes them: one of them at least is unbounded."""
     shares = []
     count = draw(st.integers(1, 6))
@@ -58,18 +60,18 @@ def bounds(draw: st.DrawFn) -> list[Share]:
         least, more = draw(counts), draw(counts)
         most = None if number == unbounded or draw(st.booleans()) else least + more
         state = as_is(draw(states))
-        shares.append(Share(name=f"s{number}", min_replicas=least, max_replicas=most, **state))
+        shares.append(SubsetShare(name=f"s{number}", min_replicas=least, max_replicas=most, **state))
     return shares
 
 
-def bounds_of(share: Share, replicas: int) -> tuple[int, int]:
+def bounds_of(share: SubsetShare, replicas: int) -> tuple[int, int]:
     least = scaled(share.min_replicas or 0, of=replicas)
     return least, UNBOUNDED if share.max_replicas is None else scaled(share.max_replicas, of=replicas)
 
 
 @given(parts(), counts)
 @examples(2)
-def test_equal_parts_are_all_replicas_and_hardly_differ(shares: list[Share], replicas: int) -> None:
+def test_equal_parts_are_all_replicas_and_hardly_differ(shares: list[SubsetShare], replicas: int) -> None:
     try:
         result = allocate(shares, replicas=replicas)
     except AllocationError:
@@ -81,7 +83,7 @@ def test_equal_parts_are_all_replicas_and_hardly_differ(shares: list[Share], rep
 
 @given(parts(), counts, st.randoms(use_true_random=False))
 @examples(2)
-def test_equal_parts_are_the_same_in_any_order(shares: list[Share], replicas: int, rng: Random) -> None:
+def test_equal_parts_are_the_same_in_any_order(shares: list[SubsetShare], replicas: int, rng: Random) -> None:
     assume(any(share.replicas is None for share in shares))
     shuffled = list(shares)
     rng.shuffle(shuffled)
@@ -94,26 +96,30 @@ def test_equal_parts_are_the_same_in_any_order(shares: list[Share], replicas: in
 
 @given(parts(), counts)
 @examples(2)
-def test_what_was_divided_once_stays_as_it_is(shares: list[Share], replicas: int) -> None:
+def test_what_was_divided_once_stays_as_it_is(shares: list[SubsetShare], replicas: int) -> None:
     try:
         first = allocate(shares, replicas=replicas)
     except AllocationError:
         assume(False)
-    then = [Share(name=share.name, replicas=share.replicas, current=first[share.name]) for share in shares]
+    then = [
+        SubsetShare(name=share.name, replicas=share.replicas, current=first[share.name]) for share in shares
+    ]
     assert allocate(then, replicas=replicas) == first
 
 
 @given(st.integers(1, 6), counts)
 @examples(2)
 def test_one_replica_more_moves_no_pod(count: int, replicas: int) -> None:
-    first = allocate([Share(name=f"s{number}") for number in range(count)], replicas=replicas)
-    then = allocate([Share(name=name, current=size) for name, size in first.items()], replicas=replicas + 1)
+    first = allocate([SubsetShare(name=f"s{number}") for number in range(count)], replicas=replicas)
+    then = allocate(
+        [SubsetShare(name=name, current=size) for name, size in first.items()], replicas=replicas + 1
+    )
     assert sorted(then[name] - size for name, size in first.items()) == [0] * (count - 1) + [1]
 
 
 @given(bounds(), counts)
 @examples(2)
-def test_bounds_hold_and_every_replica_has_a_place(shares: list[Share], replicas: int) -> None:
+def test_bounds_hold_and_every_replica_has_a_place(shares: list[SubsetShare], replicas: int) -> None:
     result = allocate(shares, replicas=replicas)
     assert sum(result.values()) == replicas
     least = [bounds_of(item, replicas)[0] for item in shares]
@@ -124,14 +130,16 @@ def test_bounds_hold_and_every_replica_has_a_place(shares: list[Share], replicas
 
 @given(bounds(), counts)
 @examples(2)
-def test_with_bounds_one_replica_more_moves_no_pod(shares: list[Share], replicas: int) -> None:
+def test_with_bounds_one_replica_more_moves_no_pod(shares: list[SubsetShare], replicas: int) -> None:
     first, then = (allocate(shares, replicas=number) for number in (replicas, replicas + 1))
     assert sorted(then[name] - size for name, size in first.items()) == [0] * (len(shares) - 1) + [1]
 
 
 @given(bounds(), counts)
 @examples(2)
-def test_adaptive_subsets_lose_no_replica_while_one_finds_nodes(shares: list[Share], replicas: int) -> None:
+def test_adaptive_subsets_lose_no_replica_while_one_finds_nodes(
+    shares: list[SubsetShare], replicas: int
+) -> None:
     nodes = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
     assert sum(nodes.values()) <= replicas
     for share in shares:
@@ -149,11 +157,13 @@ def test_adaptive_subsets_lose_no_replica_while_one_finds_nodes(shares: list[Sha
 
 @given(bounds(), counts)
 @examples(2)
-def test_adaptive_subsets_that_run_their_pods_are_left_alone(shares: list[Share], replicas: int) -> None:
+def test_adaptive_subsets_that_run_their_pods_are_left_alone(
+    shares: list[SubsetShare], replicas: int
+) -> None:
     """Pods that are ready move only because another's minimum asks for their place."""
     first = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
     settled = [
-        Share(
+        SubsetShare(
             name=share.name,
             min_replicas=share.min_replicas,
             max_replicas=share.max_replicas,
@@ -169,7 +179,7 @@ def test_adaptive_subsets_that_run_their_pods_are_left_alone(shares: list[Share]
 @given(bounds(), counts, st.lists(counts, min_size=6, max_size=6))
 @examples(2)
 def test_pods_that_become_ready_before_an_adaptive_allocation_is_carried_out_do_not_change_it(
-    shares: list[Share], replicas: int, more: list[int]
+    shares: list[SubsetShare], replicas: int, more: list[int]
 ) -> None:
     first = allocate(shares, replicas=replicas, mode=Mode.ADAPTIVE)
     written = [
@@ -187,7 +197,7 @@ def test_pods_that_become_ready_before_an_adaptive_allocation_is_carried_out_do_
 
 @given(bounds(), counts)
 @examples(2)
-def test_with_a_reserve_working_replicas_are_what_is_wanted(shares: list[Share], replicas: int) -> None:
+def test_with_a_reserve_working_replicas_are_what_is_wanted(shares: list[SubsetShare], replicas: int) -> None:
     """No more than the replicas and those in reserve; and no fewer while a subset has room."""
     result = allocate(shares, replicas=replicas, mode=Mode.RESERVE)
     held = [

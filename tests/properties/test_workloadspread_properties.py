@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pykruise.kinds.workloadspread.injection import Matched
 from pykruise.kinds.workloadspread.plan import plan_spread
 from pykruise.kinds.workloadspread.slots import allocate_slot, fresh_entries, release_slot
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import format_time
@@ -66,7 +66,7 @@ class World:
             self.store(release_slot(entries, pod_name=name, subset=of, now=format_time(NOW)))
 
     def sync(self, *, later_s: float = 0.0) -> None:
-        plan = plan_spread(Snapshot(spread=self.view, pods=self.pods(), now=NOW + later_s))
+        plan = plan_spread(SpreadSnapshot(spread=self.view, pods=self.pods(), now=NOW + later_s))
         if plan.status is not None:
             self.document["status"] = orjson.loads(orjson.dumps(plan.status))
 

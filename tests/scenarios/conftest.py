@@ -551,11 +551,11 @@ async def _simulated_kubelets(
     client: Client, shared: HttpTransport, settings: ClusterSettings, rng: random.Random
 ) -> Kubelets:
     # Nodes stay from test to test, and pods may come to any of them.
-    result = [decode(raw) for raw in (await client.list(NODES)).items]
+    nodes = [decode(raw) for raw in (await client.list(NODES)).items]
     return Kubelets(
         Client(shared, user_agent="kubelet", rng=rng),
-        nodes=node_specs(max(settings.nodes, len(result)), pods=settings.pods_per_node),
-        found=result,
+        nodes=node_specs(max(settings.nodes, len(nodes)), pods=settings.pods_per_node),
+        existing=nodes,
         settings=settings.kubelet_settings(),
         agents=settings.agents,
         clock=system_clock,

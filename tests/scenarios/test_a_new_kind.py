@@ -30,7 +30,7 @@ from pykruise.admission.settings import AdmissionSettings, admission_settings
 from pykruise.cli.errors import CommandError
 from pykruise.cli.explain import run_explain
 from pykruise.cli.kubectl.entry import run_async
-from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.session import Reached, Surroundings
 from pykruise.cli.plan import run_plan
 from pykruise.cli.playground import Playground, playground
@@ -47,14 +47,14 @@ from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, Resource
 from pykruise.manager.argocd import config_map
-from pykruise.manager.doctor.findings import Level
+from pykruise.manager.doctor.findings import FindingLevel
 from pykruise.manager.doctor.kinds import check_crds
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.flags import help_text, parse
 from pykruise.manager.install import Installation, manifests
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import needed
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.state_metrics import state_registry
 from pykruise.manager.webhook_metrics import WebhookMetrics
 from pykruise.manager.webhooks import Webhooks
@@ -145,12 +145,12 @@ def test_without_its_gate_it_needs_no_rights_and_has_no_controller() -> None:
     gates = Gates.of(CrewGate=False)
     # when
     documents = manifests(Installation(gates=gates))
-    manager = Manager(_no_client(), settings=Settings(gates=gates))
+    manager = Manager(_no_client(), settings=ManagerSettings(gates=gates))
     # then
     roles = [doc for doc in documents if doc["metadata"]["name"] == "kruise-manager-role"]
     assert "crews" not in str(roles)
     assert named("Crew") not in manager.kinds
-    assert named("Crew") in Manager(_no_client(), settings=Settings()).kinds
+    assert named("Crew") in Manager(_no_client(), settings=ManagerSettings()).kinds
 
 
 def _no_client() -> Client:
@@ -223,12 +223,12 @@ async def test_its_versions_are_converted() -> None:
 async def test_doctor_misses_its_definition() -> None:
     async with place() as result:
         live = Live(result.client, clock=result.cluster.clock)
-        assert [crd.level for crd in await check_crds(live)] == [Level.OK]
+        assert [crd.level for crd in await check_crds(live)] == [FindingLevel.OK]
         # when
         await result.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "", "crews.apps.kruise.io")
         # then
         (fault,) = await check_crds(Live(result.client, clock=result.cluster.clock))
-        assert fault.level is Level.FAULT
+        assert fault.level is FindingLevel.FAULT
         assert "crews.apps.kruise.io is not installed" in fault.line()
 
 
@@ -288,7 +288,7 @@ async def run_kubectl(value: Playground, *argv: str) -> tuple[int, str]:
         transport: Transport
         namespace: str
 
-    async def connect(_: Call) -> Reached:
+    async def connect(_: CommandCall) -> Reached:
         return Here(_StaysOpen(value.client.transport), "default")
 
     said: list[str] = []

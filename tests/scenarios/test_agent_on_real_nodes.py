@@ -21,7 +21,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.imagepulljob.types import IMAGE_PULL_JOBS
 from pykruise.kube.documents import Document, annotations_of, get_path, labels_of
 from pykruise.kube.resources import NODES, PODS, SECRETS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.images.node_images import NODE_IMAGES
 from pykruise.pods.probes.views import POD_PROBE_MARKERS
 from support.agents import Agents
@@ -226,7 +226,7 @@ async def test_an_update_in_place_whose_image_was_pulled_ahead_starts_without_a_
     # given
     await agents.start()
     gates = Gates.of(PreDownloadImageForInPlaceUpdate=True)
-    await stage.start_manager(settings=Settings(gates=gates, flags=PULLING.flags))
+    await stage.start_manager(settings=ManagerSettings(gates=gates, flags=PULLING.flags))
     for tag in ("1", "2"):
         stage.nodes.registry.push(large_image(f"app-{tag}"), f"{stage.namespace}/app:{tag}")
     # a rollout that goes on only when its partition is lowered, so that there is time to pull
@@ -483,7 +483,7 @@ async def test_a_request_ends_with_the_truth_though_the_api_server_was_away_for_
 async def test_a_job_s_sidecar_ends_after_the_main_container(stage: Stage, agents: Agents) -> None:
     """sidecarset case 82"""
     await agents.start()
-    await stage.start_manager(settings=Settings(gates=Gates.of(SidecarTerminator=True)))
+    await stage.start_manager(settings=ManagerSettings(gates=Gates.of(SidecarTerminator=True)))
     ends = [{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]
     containers = [
         {"name": "main", "image": "app:1", "command": ["/bin/sleep", "2"]},

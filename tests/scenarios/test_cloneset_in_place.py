@@ -17,7 +17,7 @@ from pykruise.kube.client.transport import Response, WrappedTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.in_place.images import image_name
 from pykruise.pods.view import keys
 from pykruise.sandbox.nodes.images import ImageTable
@@ -229,7 +229,7 @@ class Injecting(WrappedTransport):
 @pytest.mark.parametrize("vertical_scaling", [False, True])
 async def test_unknown_fields_survive(stage: Stage, vertical_scaling: bool) -> None:
     # given pods with a sidecar and fields of others, one of them resized meanwhile
-    gates = Settings(gates=Gates.of(InPlaceWorkloadVerticalScaling=vertical_scaling))
+    gates = ManagerSettings(gates=Gates.of(InPlaceWorkloadVerticalScaling=vertical_scaling))
     await stage.start_manager(Injecting(stage.manager_transport()), settings=gates)
     names = sorted(await created(stage, replicas=2))
     await _resize(stage, names[0], cpu="150m")
@@ -657,7 +657,7 @@ async def test_the_in_place_update_hook_by_label_stops_a_rollout_until_it_is_tak
 async def test_pre_normal_hook(stage: Stage, filters_events: bool, hook: Object, arrives: Object) -> None:
     """cloneset case 80: the watch event alone lets it become Normal, with the event filter off and on"""
     # given
-    settings = Settings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
+    settings = ManagerSettings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
     await stage.start_manager(settings=settings)
     lifecycle = {"preNormal": hook}
     await stage.create(cloneset(replicas=1, lifecycle=lifecycle, updateStrategy=in_place()))
@@ -686,7 +686,7 @@ async def test_without_the_pre_normal_hook_a_pod_is_normal_from_the_start(
     stage: Stage, filters_events: bool
 ) -> None:
     """Normal before it is ready, and with nothing but its node"""
-    settings = Settings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
+    settings = ManagerSettings(gates=Gates.of(CloneSetEventHandlerOptimization=filters_events))
     await stage.start_manager(settings=settings)
     await stage.create(cloneset(replicas=2, updateStrategy=in_place()))
 

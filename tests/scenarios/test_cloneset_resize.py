@@ -8,11 +8,11 @@ from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import decode
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from support.faults import FaultyTransport
 from support.scenario import Object, Stage, cloneset, rolling
 
-SCALING = Settings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
+SCALING = ManagerSettings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
 
 
 def with_resources(cpu: str, memory: str = "64Mi", **fields: str) -> Object:

@@ -14,7 +14,7 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import AlreadyExistsError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONTROLLER_REVISIONS, CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.view import keys
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS
@@ -420,7 +420,7 @@ async def test_images_are_pulled_ahead_of_a_rollout_in_place(stage: Stage) -> No
     """cloneset case 92: jobs for the new revision, gone when the rollout is over"""
     # given
     await serve(stage, IMAGE_PULL_JOBS)
-    await stage.start_manager(settings=Settings(gates=Gates.of(PreDownloadImageForInPlaceUpdate=True)))
+    await stage.start_manager(settings=ManagerSettings(gates=Gates.of(PreDownloadImageForInPlaceUpdate=True)))
     strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable=1, partition=3)
     await stage.create(cloneset(replicas=4, updateStrategy=strategy))
     await stage.settled(replicas=4)
@@ -450,7 +450,7 @@ async def test_a_pod_unavailable_budget_is_asked_and_spent(stage: Stage) -> None
     """cloneset case 77"""
     # given four pods under a budget that lets one go
     await serve(stage, POD_UNAVAILABLE_BUDGETS)
-    await stage.start_manager(settings=Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True)))
+    await stage.start_manager(settings=ManagerSettings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True)))
     strategy = rolling(podUpdatePolicy="InPlaceIfPossible", maxUnavailable="100%")
     body = cloneset(replicas=4, updateStrategy=strategy)
     body["spec"]["template"]["metadata"]["annotations"] = {keys.RELATED_PUB_ANNOTATION: "pub"}

@@ -3,13 +3,13 @@
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.gates import Gates
 from pykruise.kube.resources import CONTROLLER_REVISIONS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
 from pykruise.pods.view import keys
 from support.daemonsets import Pool
 from support.scenario import Stage, cloneset, rolling
 
-SETTINGS = Settings(
+SETTINGS = ManagerSettings(
     gates=Gates.of(PreDownloadImageForDaemonSetUpdate=True, PreDownloadImageForInPlaceUpdate=True)
 )
 

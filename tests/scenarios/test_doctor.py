@@ -40,7 +40,7 @@ from pykruise.kube.resources import (
     Resource,
 )
 from pykruise.manager.doctor.examine import CHECKS, examine
-from pykruise.manager.doctor.findings import Finding, Level
+from pykruise.manager.doctor.findings import Finding, FindingLevel
 from pykruise.manager.doctor.live import Live
 from pykruise.manager.doctor.webhooks import ENDPOINT_SLICES
 from pykruise.manager.install import Installation, manifests
@@ -237,7 +237,7 @@ async def _installed(place: Place, certificates: Certificates) -> AsyncIterator[
     yield patient
 
 
-def said(findings: list[Finding], level: Level) -> list[str]:
+def said(findings: list[Finding], level: FindingLevel) -> list[str]:
     return [finding.line() for finding in findings if finding.level is level]
 
 
@@ -251,7 +251,7 @@ async def test_a_healthy_installation_has_no_fault_and_each_check_says_so(patien
     # when
     findings = await patient.examine()
     # then
-    assert [finding.line() for finding in findings if finding.level is not Level.OK] == []
+    assert [finding.line() for finding in findings if finding.level is not FindingLevel.OK] == []
     assert {finding.check for finding in findings} == {name for name, _ in CHECKS}
 
 
@@ -504,7 +504,7 @@ async def test_a_fault_is_named_with_its_fix(
     await break_it(patient)
     # when
     all_found = await patient.examine()
-    faults = [finding for finding in all_found if finding.level is Level.FAULT]
+    faults = [finding for finding in all_found if finding.level is FindingLevel.FAULT]
     # then
     named = [finding for finding in faults if finding.check == check and what in finding.what]
     assert named, "\n".join(finding.line() for finding in all_found)
@@ -527,7 +527,7 @@ async def test_pods_that_were_created_past_the_webhooks_are_counted(patient: Pat
     gate = [{"conditionType": "KruisePodReady"}]
     await patient.place.create(PODS, pod("web-2", owners=owners, readinessGates=gate))
     # when
-    warnings = said(await patient.examine(), Level.WARNING)
+    warnings = said(await patient.examine(), FindingLevel.WARNING)
     # then
     missed = [line for line in warnings if "1 pod lacks the readiness gate KruisePodReady" in line]
     assert len(missed) == 1
@@ -536,11 +536,13 @@ async def test_pods_that_were_created_past_the_webhooks_are_counted(patient: Pat
 
 async def test_a_clock_that_is_off_is_a_warning(patient: Patient) -> None:
     patient.skew_s = 60.0
-    assert any("behind the API server" in line for line in said(await patient.examine(), Level.WARNING))
+    assert any(
+        "behind the API server" in line for line in said(await patient.examine(), FindingLevel.WARNING)
+    )
 
 
 async def test_a_daemon_that_is_not_there_is_a_warning(patient: Patient) -> None:
-    warnings = said(await patient.examine(), Level.WARNING)
+    warnings = said(await patient.examine(), FindingLevel.WARNING)
     assert any("there is no DaemonSet kruise-daemon" in line for line in warnings)
 
 
@@ -552,7 +554,9 @@ async def test_which_webhooks_have_to_be_registered_depends_on_the_gates(patient
     async def warnings(*without: str) -> list[str]:
         kept = [entry for entry in entries if entry["name"] not in without]
         await patient.change(VALIDATING, VALIDATING_NAME, {"webhooks": kept})
-        return [line for line in said(await patient.examine(), Level.WARNING) if "not registered" in line]
+        return [
+            line for line in said(await patient.examine(), FindingLevel.WARNING) if "not registered" in line
+        ]
 
     # then only one that the manager's gates ask for is missed
     assert await warnings() == []
@@ -566,8 +570,10 @@ async def test_what_the_user_may_not_read_is_reported_and_the_other_checks_go_on
         requests("GET", path="/secrets/"), lambda _: Answer(403, message="secrets is forbidden")
     )
     findings = await patient.examine()
-    assert any("cannot be checked: secrets is forbidden" in line for line in said(findings, Level.UNKNOWN))
-    assert any(finding.check == "lease" and finding.level is Level.OK for finding in findings)
+    assert any(
+        "cannot be checked: secrets is forbidden" in line for line in said(findings, FindingLevel.UNKNOWN)
+    )
+    assert any(finding.check == "lease" and finding.level is FindingLevel.OK for finding in findings)
 
 
 async def test_requests_that_a_manager_holds_back_are_named(patient: Patient) -> None:
@@ -577,7 +583,7 @@ async def test_requests_that_a_manager_holds_back_are_named(patient: Patient) ->
     )
     patient.faulty.on(requests("GET", path="/proxy/metrics"), lambda _: Answer(200, body=text.encode()))
     findings = await patient.examine()
-    lines = [line for line in said(findings, Level.WARNING) if " requests: " in line]
+    lines = [line for line in said(findings, FindingLevel.WARNING) if " requests: " in line]
     assert lines
     assert all(
         " holds back writes of /api/v1/namespaces/busy/pods for 30 s — fix: " in line for line in lines
@@ -589,7 +595,7 @@ async def test_a_cluster_that_does_not_answer_ends_in_findings_and_not_in_a_trac
 ) -> None:
     client = Client(_Dead(patient), clock=patient.place.cluster.clock, retry=RetryPolicy(reads=0, writes=0))
     findings = await examine(Live(client, clock=patient.place.cluster.clock))
-    assert {finding.level for finding in findings} == {Level.UNKNOWN}
+    assert {finding.level for finding in findings} == {FindingLevel.UNKNOWN}
 
 
 def _Dead(patient: Patient) -> FaultyTransport:  # noqa: N802 - reads as a transport

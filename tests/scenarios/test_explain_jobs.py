@@ -9,7 +9,7 @@ from pathlib import Path
 from pykruise.cli.explain import explained
 from pykruise.cli.insight.explaining import Explanation
 from pykruise.cli.insight.generic import forecast_any
-from pykruise.cli.simulate import Conditions, Target, run_simulate
+from pykruise.cli.simulate import Conditions, SimulatedTarget, run_simulate
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
 from pykruise.kinds.advancedcronjob.types import ADVANCED_CRON_JOBS
 from pykruise.kinds.broadcastjob.kind import KIND as BROADCAST_JOB
@@ -123,7 +123,7 @@ async def simulated(stage: Stage, target: str, **conditions: str) -> dict[str, o
     said: list[str] = []
     await run_simulate(
         None,
-        target=Target(name=target),
+        target=SimulatedTarget(name=target),
         changes=[],
         conditions=Conditions(**conditions),
         svg=None,

@@ -19,13 +19,13 @@ from pykruise.kube.documents import decode, encode
 from pykruise.kube.errors import ForbiddenError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import POD_DISRUPTION_BUDGETS, PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import POD_UNAVAILABLE_BUDGETS, project_budget
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset
 
-BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
+BOTH_GATES = ManagerSettings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
 SELECTED = {"selector": {"matchLabels": {"app": "web"}}}
 
 
@@ -67,7 +67,7 @@ async def disruption_budget(stage: Stage, name: str, least: int) -> None:
     await stage.until(is_counted, what="a PodDisruptionBudget's status")
 
 
-async def of_pod(stage: Stage, name: str, settings: Settings | None = None) -> Explanation:
+async def of_pod(stage: Stage, name: str, settings: ManagerSettings | None = None) -> Explanation:
     return await explained_pod(stage.client, Key(stage.namespace, name), now=stage.clock(), settings=settings)
 
 

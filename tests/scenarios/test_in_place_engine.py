@@ -17,8 +17,8 @@ from pykruise.kube.resources import PODS
 from pykruise.pods.in_place import (
     Complete,
     Continue,
+    InPlaceSettings,
     PodPatch,
-    Settings,
     UpdateSpec,
     Waiting,
     next_step,
@@ -30,7 +30,7 @@ from pykruise.sandbox.nodes.images import ImageTable
 from support.scenario import Stage
 from support.updatable_pod import container, facts_of
 
-SETTINGS = Settings()
+SETTINGS = InPlaceSettings()
 GATE = {"conditionType": keys.IN_PLACE_READY}
 
 

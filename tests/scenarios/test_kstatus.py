@@ -14,7 +14,7 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import Pool
 from support.kstatus import CURRENT, FAILED, IN_PROGRESS, TERMINATING, condition, kstatus
@@ -304,7 +304,7 @@ async def test_the_conditions_cost_no_write_of_their_own(stage: Stage, budget: i
     for is_on in (False, True):
         name = f"web-{is_on}".lower()
         metered = MeteredTransport(stage.manager_transport())
-        await stage.start_manager(metered, settings=Settings(ready_conditions=is_on))
+        await stage.start_manager(metered, settings=ManagerSettings(ready_conditions=is_on))
         await stage.create(cloneset(name, replicas=9, updateStrategy=rolling(maxUnavailable=budget)))
         await stage.settled(name, replicas=9)
         await stage.set_image(name, "nginx:2")
@@ -322,7 +322,7 @@ async def test_the_conditions_cost_no_write_of_their_own(stage: Stage, budget: i
 @pytest.mark.virtual_time("writes are counted for minutes")
 async def test_a_status_of_the_original_is_completed_by_one_write(stage: Stage) -> None:
     # given: as the original leaves it, which knows no such condition
-    await stage.start_manager(settings=Settings(ready_conditions=False))
+    await stage.start_manager(settings=ManagerSettings(ready_conditions=False))
     await stage.create(cloneset(replicas=3))
     before = await stage.settled(replicas=3)
     await asyncio.sleep(60)

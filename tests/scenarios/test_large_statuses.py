@@ -18,7 +18,7 @@ from pykruise.kinds.uniteddeployment.workloads import CLONE_SET
 from pykruise.kube.admission import AdmissionAnswer, AdmissionRequest, ResourceRule, ReviewRule
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import decode
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.resources import NAMESPACES, NODES, PODS, Resource
 from support.busy_keys import MANAGER, BusyPlace, busy_cluster
 from support.sandbox import pod
@@ -37,7 +37,7 @@ async def refuse(request: AdmissionRequest) -> AdmissionAnswer:
     """Whatever the manager creates or deletes."""
     is_refused = request.username == MANAGER and request.operation in ("CREATE", "DELETE")
     is_event = request.resource.kind in ("Event", "Lease")
-    refusal = Status(code=403, reason="Forbidden", message=LONG)
+    refusal = ErrorStatus(code=403, reason="Forbidden", message=LONG)
     return AdmissionAnswer(refusal=refusal if is_refused and not is_event else None)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from pykruise.kinds.gates import Gates
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import CONFIG_MAPS, PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset, rolling
 
@@ -110,7 +110,7 @@ async def test_an_update_in_place_follows_the_same_order(stage: Stage) -> None:
 
 async def test_with_the_readiness_gate_for_all_pods_those_of_others_become_ready(stage: Stage) -> None:
     """inplace-update case 55: a pod of its own, with the gate that the webhook would give it"""
-    await stage.start_manager(settings=Settings(gates=Gates.of(KruisePodReadinessGate=True)))
+    await stage.start_manager(settings=ManagerSettings(gates=Gates.of(KruisePodReadinessGate=True)))
     gates = [{"conditionType": "KruisePodReady"}]
     spec = {"containers": [{"name": "main", "image": "nginx:1"}], "readinessGates": gates}
     await stage.create(

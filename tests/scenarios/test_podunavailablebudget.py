@@ -15,14 +15,14 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.errors import ForbiddenError, TooManyRequestsError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.budgets import UPDATED_S, budget_name_of
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Object, Stage, cloneset, pod_watch, rolling
 from support.sidecarsets import container, sidecarset
 
-BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
+BOTH_GATES = ManagerSettings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
 
 
 def budget(resource: Resource = CLONE_SETS, **spec: Any) -> Object:

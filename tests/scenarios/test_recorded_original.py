@@ -10,7 +10,7 @@ import pytest
 
 from pykruise.agent.simulated import simulated_agents
 from pykruise.kinds.gates import parse
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.nodes.pod_state import KubeletSettings
 from recorded_original.comparing import surprises
@@ -64,7 +64,7 @@ async def test_pykruise_does_what_the_original_does(
         pytest.skip("its release serves the newer version")
     # when pykruise gets the same to do
     transport = LonelyWrites(stage.manager_transport(), prefix="recorded-", clock=stage.clock)
-    await stage.start_manager(transport, settings=Settings(gates=parse([GATES])))
+    await stage.start_manager(transport, settings=ManagerSettings(gates=parse([GATES])))
     await asyncio.sleep(ITS_NODES_ARE_KNOWN_S)
     player = Player(stage.client, group, version=version, prefix="recorded-", clock=stage.clock)
     at_once = asyncio.Semaphore(1 if group.one_by_one else len(told))

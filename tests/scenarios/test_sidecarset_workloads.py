@@ -13,7 +13,7 @@ from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, InvalidError
 from pykruise.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS, Resource
-from pykruise.manager.settings import NAMESPACE, Settings
+from pykruise.manager.settings import NAMESPACE, ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Stage, cloneset, rolling
 from support.sidecarsets import by_name, container, hot, names, sidecarset
@@ -103,7 +103,7 @@ async def test_pods_of_any_workload_get_the_sidecar_and_its_upgrades(
     assert len(revisions) == 2
 
 
-SCALING = Settings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
+SCALING = ManagerSettings(gates=Gates.of(InPlaceWorkloadVerticalScaling=True))
 
 
 async def policy_of_the_future(stage: Stage) -> Document:

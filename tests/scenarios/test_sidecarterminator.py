@@ -8,11 +8,11 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.sidecarterminator.plan import REQUESTS
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import PODS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.sandbox.nodes.faults import Rule
 from support.scenario import Stage
 
-TERMINATOR = Settings(gates=Gates.of(SidecarTerminator=True))
+TERMINATOR = ManagerSettings(gates=Gates.of(SidecarTerminator=True))
 KILL = {"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}
 IGNORE = {"name": "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE", "value": "true"}
 

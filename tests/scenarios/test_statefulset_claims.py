@@ -7,13 +7,13 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view import keys
 from pykruise.sandbox.controllers.volumes import PROVISIONER
 from support.scenario import Object, Stage, rolling
 from support.statefulsets import Sets, claim_template, in_place, statefulset
 
-GROWS = Settings(gates=Gates.of(StatefulSetAutoResizePVCGate=True))
+GROWS = ManagerSettings(gates=Gates.of(StatefulSetAutoResizePVCGate=True))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.documents import decode
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.switch_over import SwitchReport, check_switch
 from support.daemonsets import Pool
 from support.scenario import Stage, cloneset
@@ -33,7 +33,7 @@ async def checked(stage: Stage) -> tuple[SwitchReport, list[str]]:
     """The report, and the requests that were no reads."""
     metered = MeteredTransport(stage.client.transport)
     client = stage.client.over(in_stored_versions(metered))
-    report = await check_switch(client, now=stage.clock(), settings=Settings(gates=Gates()))
+    report = await check_switch(client, now=stage.clock(), settings=ManagerSettings(gates=Gates()))
     writes = [what for what in metered.requests if not what.startswith(("GET", "WATCH"))]
     return report, writes
 

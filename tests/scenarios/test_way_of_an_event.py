@@ -23,7 +23,7 @@ from pykruise.kube.client.metered import MeteredTransport
 from pykruise.kube.client.transport import Request, Response, WrappedTransport
 from pykruise.kube.config.kubeconfig import load
 from pykruise.kube.documents import decode
-from pykruise.kube.election.leases import FencedTransport, Term
+from pykruise.kube.election.leases import FencedTransport, LeaseTerm
 from pykruise.kube.http.transport import HttpTransport
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import PODS
@@ -147,7 +147,7 @@ async def traced(sandbox: HttpSandbox) -> Trace:
             sent.set()
 
         watched = Watched(own.transport, on_update)
-        term = Term(time.monotonic)
+        term = LeaseTerm(time.monotonic)
         term.extend(until=time.monotonic() + 600, taken_at=time.monotonic() + 600)
         transport = FencedTransport(MeteredTransport(watched), term)  # as a manager's is
         manager = Manager(Client(transport), kinds=[named("CloneSet")], rng=random.Random(1), oversees=False)

@@ -40,7 +40,7 @@ from pykruise.kube.patches import PatchType
 from pykruise.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, SECRETS
 from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.kube.values.x509 import pem_of
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import WebhooksNotReadyError
 from pykruise.sandbox.apiserver import ApiServer
 from pykruise.sandbox.local import LocalTransport
@@ -74,18 +74,18 @@ async def fresh_client(caller: WebhookCaller | None = None) -> AsyncIterator[Cli
         await transport.close()
 
 
-async def install_secret(client: Client, settings: Settings) -> None:
+async def install_secret(client: Client, settings: ManagerSettings) -> None:
     """Empty, as the chart does; what a manager put there meanwhile stays."""
     with suppress(AlreadyExistsError):
         await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}})
 
 
-async def install_crds(client: Client, settings: Settings) -> None:
+async def install_crds(client: Client, settings: ManagerSettings) -> None:
     for crd in crds(webhook_conversion(service=("kruise-system", "kruise-webhook-service"))):
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
 
 
-async def everything(client: Client, settings: Settings) -> None:
+async def everything(client: Client, settings: ManagerSettings) -> None:
     for install in (install_namespace, install_secret, install_crds, install_configurations):
         await install(client, settings)
 
@@ -185,7 +185,7 @@ class WrongClock:
         return system_clock() + self.off_s
 
 
-async def stored_before(client: Client, settings: Settings, *, days_left: float) -> None:
+async def stored_before(client: Client, settings: ManagerSettings, *, days_left: float) -> None:
     """Certificates of an earlier manager, by an authority as old as they are."""
     await install_namespace(client, settings)
     worn = renewed(None, host=settings.webhook.host, now=system_clock() + days_left * DAY_S - 10 * YEAR_S)

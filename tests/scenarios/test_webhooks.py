@@ -15,7 +15,7 @@ from pykruise.admission.certificate_work import authorities_of, renewed
 from pykruise.admission.certificates import DAY_S, YEAR_S
 from pykruise.admission.configurations import MUTATING, MUTATING_NAME, current_conditions
 from pykruise.admission.protection import LABEL
-from pykruise.admission.server import Limits
+from pykruise.admission.server import WebhookLimits
 from pykruise.admission.stores import SecretStore
 from pykruise.kinds import crds
 from pykruise.kinds.cloneset.types import CLONE_SETS
@@ -45,7 +45,7 @@ from pykruise.kube.resources import (
 )
 from pykruise.kube.schemas.crds import webhook_conversion
 from pykruise.kube.values.selectors import selector_from
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import Webhooks, endpoint_of
 from support.control_plane import connection, running_plane
 from support.replicas import Balancer, replica_settings
@@ -144,7 +144,7 @@ async def until(claim: Callable[[], Awaitable[bool]], *, within_s: float = 100.0
 @asynccontextmanager
 async def replicas(
     client: Client, folder: Path, **options: Any
-) -> AsyncIterator[tuple[Settings, list[Webhooks]]]:
+) -> AsyncIterator[tuple[ManagerSettings, list[Webhooks]]]:
     """Two managers' webhooks behind one address."""
     settings = replica_settings(folder, 0)
     port = settings.webhook.port
@@ -155,12 +155,12 @@ async def replicas(
         yield settings, webhookses
 
 
-async def install_secret(client: Client, settings: Settings) -> None:
+async def install_secret(client: Client, settings: ManagerSettings) -> None:
     with suppress(AlreadyExistsError):
         await client.create(SECRETS, NAMESPACE, {"metadata": {"name": SECRET}})
 
 
-async def install_crds(client: Client, settings: Settings) -> None:
+async def install_crds(client: Client, settings: ManagerSettings) -> None:
     for crd in crds(webhook_conversion(url=endpoint_of(settings).base_url)):
         if crd["spec"]["names"]["kind"] in KINDS:
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, "", crd)
@@ -312,7 +312,7 @@ async def test_an_api_server_comes_back_to_webhooks_that_have_too_much_to_do(
     await install_namespace(client, settings)
     await install_crds(client, settings)
     await install_configurations(client, settings)
-    limits = Limits(requests=2, overloaded_s=2.0)
+    limits = WebhookLimits(requests=2, overloaded_s=2.0)
     async with running_webhooks(client, settings, limits=limits, over=slowly) as webhooks:
         await until(lambda: is_reviewed_and_converted(client))
         # when

@@ -17,7 +17,7 @@ import msgspec
 
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
-from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange
 
 __all__ = ["RECONCILE", "SENDER", "Commit", "Reconcile", "RecordingStorage", "since"]
 
@@ -88,7 +88,7 @@ class RecordingStorage(MemoryStorage):
         self.trace: list[str] = []
         self.last_change: dict[str, float] = {}
 
-    def commit(self, change: Change) -> None:
+    def commit(self, change: StorageChange) -> None:
         super().commit(change)
         stored = change.new or change.old
         assert stored is not None

@@ -29,16 +29,16 @@ from pykruise.kinds.cloneset import (
 )
 from pykruise.kinds.cloneset.kind import KIND as CLONE_SET
 from pykruise.kinds.cloneset.types import CloneSetSpec
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kinds.daemonset import snapshot as daemon_snapshot
 from pykruise.kinds.daemonset import working_set as daemon_working_set
-from pykruise.kinds.daemonset.placement import RUNS, Placement
+from pykruise.kinds.daemonset.placement import RUNS, DaemonSetPlacement
 from pykruise.kinds.daemonset.types import DaemonSetSpec
 from pykruise.kinds.statefulset import plan as set_plan
 from pykruise.kinds.statefulset import scale as set_scale
 from pykruise.kinds.statefulset import update as set_update
 from pykruise.kinds.statefulset import working_set as set_working_set
-from pykruise.kinds.statefulset.building import RevisionChoice
+from pykruise.kinds.statefulset.building import StatefulSetRevisionChoice
 from pykruise.kinds.statefulset.types import StatefulSetSpec
 from pykruise.kube.cache import cache, reflector
 from pykruise.kube.election import takeover as hand_over
@@ -75,7 +75,7 @@ def _numbers(change: Callable[[limits.Numbers], limits.Numbers]) -> Change:
     return working_set, "numbers_of", changed
 
 
-def _limits(**changes: Callable[[limits.Limits], int]) -> Change:
+def _limits(**changes: Callable[[limits.CloneSetLimits], int]) -> Change:
     def changed(original: Any) -> Any:
         def limits_of(spec: CloneSetSpec) -> Any:
             limits, problems = original(spec)
@@ -113,7 +113,7 @@ def _write_once(_original: Any) -> Any:
 
 
 def _swapped_victims(original: Any) -> Any:
-    def victims(ws: WorkingSet, numbers: limits.Numbers) -> Any:
+    def victims(ws: CloneSetWorkingSet, numbers: limits.Numbers) -> Any:
         return original(
             ws, replace(numbers, remove_old=numbers.remove - min(numbers.remove, numbers.remove_old))
         )
@@ -204,7 +204,7 @@ MUTATIONS: dict[str, tuple[Change, ...]] = {
     "a lost answer counts as a failure": ((execute.Executor, "_write", _write_once),),
     "a conflict is not followed by a read": ((execute.Executor, "_look", _without_look),),
     "what can be updated in place is recreated": (
-        (in_place.Differences, "between", always(NotInPlace("on purpose"))),
+        (in_place.CloneSetDifferences, "between", always(NotInPlace("on purpose"))),
     ),
     "an update in place counts as complete at once": ((in_place_steps, "go_on", _refreshed_too_early),),
     "tombstones are ignored": ((cache.Cache, "observe_deleted", _tombless),),
@@ -267,7 +267,7 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     "DaemonSet: the partition is one less": (
         _daemon_limits(partition=lambda value: max(value.partition - 1, 0)),
     ),
-    "DaemonSet: taints are ignored": ((Placement, "_fit_by_taints", always(RUNS)),),
+    "DaemonSet: taints are ignored": ((DaemonSetPlacement, "_fit_by_taints", always(RUNS)),),
     "DaemonSet: the node selector is ignored": (
         (
             daemon_snapshot,
@@ -277,7 +277,7 @@ DAEMONSET: dict[str, tuple[Change, ...]] = {
     ),
     "DaemonSet: the preDelete hook is ignored": ((phases, "is_hooked", always(False)),),
     "DaemonSet: pods count as available at once": (
-        (daemon_working_set.WorkingSet, "is_available", always(True)),
+        (daemon_working_set.DaemonSetWorkingSet, "is_available", always(True)),
     ),
     "DaemonSet: own writes are not seen until the watch sends them": (
         (cache.Cache, "observe_written", _tombless),
@@ -314,7 +314,7 @@ STATEFULSET: dict[str, tuple[Change, ...]] = {
     ),
     "StatefulSet: reserved ordinals are used": ((set_working_set, "reserved_of", always(Reserved())),),
     "StatefulSet: lost pods come back updated": (
-        (RevisionChoice, "of", lambda _original: lambda self, _slot: self._ws.update),
+        (StatefulSetRevisionChoice, "of", lambda _original: lambda self, _slot: self._ws.update),
     ),
     "StatefulSet: the lowest ordinal is updated first": (
         (set_update, "candidates", lambda original: lambda ws: list(reversed(original(ws)))),

@@ -9,7 +9,7 @@ from pykruise.agent.rules import recreations
 from pykruise.agent.simulated import recreate_agents
 from pykruise.kinds.containerrecreaterequest import admission, plan, view
 from pykruise.kinds.containerrecreaterequest.kind import KIND
-from pykruise.kinds.containerrecreaterequest.view import Turn
+from pykruise.kinds.containerrecreaterequest.view import RequestTurn
 from pykruise.runtime.named_objects import Named
 from pykruise.runtime.plan import Plan
 from simulation.mutating import Change, always, trusts_the_cache
@@ -117,10 +117,10 @@ CONTAINERRECREATEREQUEST: dict[str, tuple[Change, ...]] = {
     "ContainerRecreateRequest: the deadline is ignored": (_without_times(plan.TOO_LATE),),
     "ContainerRecreateRequest: the time to live is ignored": (_with_spec(ttl_seconds_after_finished=None),),
     "ContainerRecreateRequest: one that waits behind another is given up": (
-        (Turn, "look", lambda _original: lambda _self, request, _others, _now: request.created_at),
+        (RequestTurn, "look", lambda _original: lambda _self, request, _others, _now: request.created_at),
     ),
     "ContainerRecreateRequest: until when one went on that was deleted is not known": (
-        (Turn, "look", _forgetful),
+        (RequestTurn, "look", _forgetful),
     ),
     "ContainerRecreateRequest: a pod that is gone is waited for": (_never_ends(plan.POD_GONE),),
     "ContainerRecreateRequest: another pod of the name will do": ((view, "look_up", _any_pod_of_the_name),),

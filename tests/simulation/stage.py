@@ -37,7 +37,7 @@ from pykruise.kube.resources import (
     PODS,
 )
 from pykruise.manager.manager import Manager
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.pod_steps import StepReport
 from pykruise.plans.review import Lookups
 from pykruise.pods.images.node_images import NODE_IMAGES
@@ -306,7 +306,7 @@ class Stage:
         kinds = [kind for kind in all_kinds() if kind.resource in self._resources]
         manager = Manager(
             client,
-            settings=Settings(
+            settings=ManagerSettings(
                 gates=self._kind.gates,
                 flags={"ws-enabled-versioned-status": self._versioned(), **self._kind.flags},
             ),

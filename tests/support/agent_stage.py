@@ -16,8 +16,8 @@ from typing import Any
 
 from pykruise.agent.agent import Agent
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
-from pykruise.agent.flags import Gates as AgentGates
-from pykruise.agent.flags import Settings
+from pykruise.agent.flags import AgentGates as AgentGates
+from pykruise.agent.flags import AgentSettings
 from pykruise.agent.rules.image_pulls import NODE_IMAGES
 from pykruise.agent.rules.probe_checks import NODE_POD_PROBES
 from pykruise.agent.rules.recreations import REQUESTS
@@ -100,7 +100,7 @@ class AgentStage(Place):
         self.agent = Agent(
             client,
             runtimes,
-            Settings(node=NODE, runtime_dir=Path("/nowhere"), **settings),
+            AgentSettings(node=NODE, runtime_dir=Path("/nowhere"), **settings),
             clock=self.cluster.clock,
             rng=rng,
         )

@@ -14,8 +14,8 @@ from pykruise.kinds.broadcastjob.kind import KIND
 from pykruise.kinds.broadcastjob.plan import plan_broadcastjob
 from pykruise.kinds.broadcastjob.snapshot import (
     BROADCAST_JOB_VIEWS,
-    Settings,
-    Snapshot,
+    BroadcastJobSettings,
+    BroadcastJobSnapshot,
     snapshot,
 )
 from pykruise.kube.clock import format_time, parse_time
@@ -76,14 +76,14 @@ class BroadcastWorld:
         """By name."""
         self.now = NOW
         self.seed = 0
-        self.settings = Settings()
+        self.settings = BroadcastJobSettings()
         self.events: list[str] = []
         self.is_gone = False
         self.most_active = 0
 
     # what is there
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> BroadcastJobSnapshot:
         self.seed += 1
         view = BROADCAST_JOB_VIEWS.project(orjson.dumps(self.document))
         objects: dict[Views[Any], list[Any]] = {

@@ -13,11 +13,22 @@ import orjson
 from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.pod_steps import BudgetGuard, BudgetTie, guarding
-from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, Snapshot, snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import (
+    COUNTED_VIEWS,
+    BudgetSettings,
+    BudgetSnapshot,
+    snapshot,
+)
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import ConflictError, ConnectionLostError, ForbiddenError, NotFoundError, Status
+from pykruise.kube.errors import (
+    ConflictError,
+    ConnectionLostError,
+    ErrorStatus,
+    ForbiddenError,
+    NotFoundError,
+)
 from pykruise.kube.ids import Key
 from pykruise.kube.patches import apply_merge_patch
 from pykruise.kube.resources import PODS, Resource
@@ -207,7 +218,7 @@ def world(
     stored: Iterable[Document] | None = None,
     memories: Memories | None = None,
     live: "Stored | None" = None,
-) -> Snapshot:
+) -> BudgetSnapshot:
     """The snapshot of a budget, by the kind's own function. `stored`: pods as the API server has them, where that is
     not what is known of them. `live`: an API server that has more than pods."""
     pods = list(pods)
@@ -219,7 +230,7 @@ def world(
             for kind, views in COUNTED_VIEWS.items()
         },
     }
-    settings = settings_from(Settings, gates=gates.__getitem__)
+    settings = settings_from(BudgetSettings, gates=gates.__getitem__)
     live = live or Stored(pods if stored is None else stored)
     given: dict[str, Any] = {"settings": settings, "now": NOW, "live": live, "memories": memories}
     read = read_of(KIND, view(document), objects, **given)
@@ -249,7 +260,7 @@ class Stored:
     async def get(self, resource: Resource, _: str, name: str, *, subresource: str = "") -> bytes:
         self.asked.append(f"{resource.kind} {name} {subresource}".rstrip())
         if resource.kind in self.forbidden and not subresource:
-            raise ForbiddenError(Status(status="Failure", code=403, reason="Forbidden", message="no"))
+            raise ForbiddenError(ErrorStatus(status="Failure", code=403, reason="Forbidden", message="no"))
         known = self.scales.get(name) if subresource else self.documents.get((resource.kind, name))
         if known is None:
             raise _not_found()
@@ -267,7 +278,7 @@ class Stored:
 
 
 def _not_found() -> NotFoundError:
-    return NotFoundError(Status(status="Failure", code=404, reason="NotFound", message="not found"))
+    return NotFoundError(ErrorStatus(status="Failure", code=404, reason="NotFound", message="not found"))
 
 
 # ── reviews ──────────────────────────────────────────────────────────────────
@@ -322,7 +333,7 @@ class BudgetServer:
         self.writes += 1
         if self.conflicts_to_come or str(shown.resource_version) != stored["metadata"]["resourceVersion"]:
             self.conflicts_to_come = max(self.conflicts_to_come - 1, 0)
-            raise ConflictError(Status(status="Failure", code=409, reason="Conflict", message="changed"))
+            raise ConflictError(ErrorStatus(status="Failure", code=409, reason="Conflict", message="changed"))
         changed = apply_merge_patch(stored, orjson.loads(orjson.dumps(patch)))
         self._version += 1
         changed["metadata"]["resourceVersion"] = str(self._version)
@@ -347,7 +358,7 @@ class Replica:
         assert report.prevented is not None
         self.prevented.append(report.prevented)
 
-    async def judge(self, asked: AdmissionRequest) -> Status | None:
+    async def judge(self, asked: AdmissionRequest) -> ErrorStatus | None:
         """The answer of `/validate-pod`."""
         return await self._guard.judge(asked)
 

@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from pykruise.kinds.cloneset.kind import KIND
-from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView, Settings, Snapshot
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings, CloneSetSnapshot, CloneSetView
 from pykruise.kube.clock import format_time
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView
 from pykruise.pods.view import keys
@@ -92,7 +92,7 @@ class CloneSetBuilder(WorkloadBuilder):
         self.claims: dict[str, dict[str, Any]] = {}
         self.occupied: set[str] = set()
         self.node_labels: dict[str, dict[str, str]] = {}
-        self.settings = Settings()
+        self.settings = CloneSetSettings()
         self.old_template = template("nginx:0")
         self.current = ""
         self.managed: dict[str, Any] | str | None = "the selector"
@@ -125,7 +125,7 @@ class CloneSetBuilder(WorkloadBuilder):
         return self
 
     def with_settings(self, **fields: bool) -> Self:
-        self.settings = Settings(**fields)
+        self.settings = CloneSetSettings(**fields)
         return self
 
     def at(self, now: float) -> Self:
@@ -326,7 +326,7 @@ class CloneSetBuilder(WorkloadBuilder):
         self.current = name
         return self
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> CloneSetSnapshot:
         if not self.current and any(
             pod["metadata"]["labels"].get(keys.REVISION_LABEL) == self.old_revision
             for pod in self.pods.values()
@@ -341,7 +341,7 @@ class CloneSetBuilder(WorkloadBuilder):
         *,
         memories: Memories | None = None,
         **more: Any,
-    ) -> Snapshot:
+    ) -> CloneSetSnapshot:
         """With these pods and revisions instead of its own; `more`: fields of the snapshot as they are."""
         objects: OnPaper = {
             POD_VIEWS: [*pods, *self._occupying()],
@@ -349,7 +349,7 @@ class CloneSetBuilder(WorkloadBuilder):
             CLAIM_VIEWS: self.claim_views(),
             NODE_VIEWS: self.node_views(),
         }
-        snapshot: Snapshot = snapshot_of(
+        snapshot: CloneSetSnapshot = snapshot_of(
             KIND,
             self.view(),
             objects,

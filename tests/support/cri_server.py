@@ -18,11 +18,11 @@ from grpclib.server import Server
 from pykruise.agent.cri.errors import (
     CallTimeoutError,
     CriError,
-    NotFoundError,
+    CriNotFoundError,
     RuntimeGoneError,
     UnsupportedCallError,
 )
-from pykruise.agent.cri.values import Auth, SandboxConfig
+from pykruise.agent.cri.values import Auth, CriSandboxConfig
 from support.cri_messages import METHODS, message
 from support.fake_runtime import FakeRuntime
 
@@ -30,7 +30,7 @@ __all__ = ["serving"]
 
 _STATES: Final = ("created", "running", "exited", "unknown")
 _STATUS: Final = {
-    NotFoundError: Status.NOT_FOUND,
+    CriNotFoundError: Status.NOT_FOUND,
     UnsupportedCallError: Status.UNIMPLEMENTED,
     CallTimeoutError: Status.DEADLINE_EXCEEDED,
     RuntimeGoneError: Status.UNAVAILABLE,
@@ -164,7 +164,7 @@ class _Calls:
         auth = None
         if asked.HasField("auth"):
             auth = Auth(username=asked.auth.username, password=asked.auth.password)
-        sandbox = SandboxConfig(
+        sandbox = CriSandboxConfig(
             labels=dict(asked.sandbox_config.labels), annotations=dict(asked.sandbox_config.annotations)
         )
         id_ = await self._runtime.pull_image(asked.image.image, auth=auth, sandbox=sandbox, timeout_s=3600.0)

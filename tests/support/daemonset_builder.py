@@ -15,7 +15,12 @@ import orjson
 
 from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings, Snapshot
+from pykruise.kinds.daemonset.snapshot import (
+    DAEMON_SET_VIEWS,
+    DaemonSetSettings,
+    DaemonSetSnapshot,
+    DaemonSetView,
+)
 from pykruise.kube.clock import format_time
 from pykruise.kube.resources import PODS
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
@@ -92,7 +97,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         self.nodes: dict[str, dict[str, Any]] = {}
         self.revisions: list[dict[str, Any]] | None = None
         self.failed_until: dict[str, float] = {}
-        self.settings = Settings()
+        self.settings = DaemonSetSettings()
         self.old_template = template("nginx:0")
 
     # the DaemonSet itself
@@ -128,7 +133,7 @@ class DaemonSetBuilder(WorkloadBuilder):
         return self
 
     def with_settings(self, **fields: bool) -> Self:
-        self.settings = Settings(**fields)
+        self.settings = DaemonSetSettings(**fields)
         return self
 
     def at(self, seconds_later: float) -> Self:
@@ -293,7 +298,7 @@ class DaemonSetBuilder(WorkloadBuilder):
     def revision_views(self) -> list[RevisionView]:
         return [project_revision(orjson.dumps(revision)) for revision in self.stored_revisions()]
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> DaemonSetSnapshot:
         return self.snapshot_of(self.node_views(), self.pod_views(), self.revision_views())
 
     def snapshot_of(
@@ -303,9 +308,9 @@ class DaemonSetBuilder(WorkloadBuilder):
         revisions: Iterable[RevisionView],
         *,
         memories: Memories | None = None,
-    ) -> Snapshot:
+    ) -> DaemonSetSnapshot:
         """With these nodes, pods and revisions instead of its own."""
-        snapshot: Snapshot = snapshot_of(
+        snapshot: DaemonSetSnapshot = snapshot_of(
             KIND,
             self.view(),
             {NODE_VIEWS: nodes, POD_VIEWS: pods, REVISION_VIEWS: revisions},

@@ -10,10 +10,10 @@ from pykruise.kube.documents import decode
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import NAMESPACES, SECRETS, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from support.scenario import Object, Stage
 
-DISTRIBUTING = Settings(gates=Gates.of(ResourceDistributionGate=True))
+DISTRIBUTING = ManagerSettings(gates=Gates.of(ResourceDistributionGate=True))
 
 
 def encoded(text: str) -> str:

@@ -6,7 +6,7 @@ import orjson
 
 from pykruise.kinds.ephemeraljob.kind import KIND
 from pykruise.kinds.ephemeraljob.plan import plan_ephemeraljob
-from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, Snapshot, snapshot
+from pykruise.kinds.ephemeraljob.snapshot import EPHEMERAL_JOB_VIEWS, EphemeralJobSnapshot, snapshot
 from pykruise.kube.clock import format_time, parse_time
 from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
 from pykruise.kube.resources import PODS
@@ -70,13 +70,13 @@ class EphemeralWorld:
     def counts(self, *names: str) -> tuple[int, ...]:
         return tuple(self.status[name] for name in names)
 
-    async def _snapshot(self) -> Snapshot | None:
+    async def _snapshot(self) -> EphemeralJobSnapshot | None:
         view = EPHEMERAL_JOB_VIEWS.project(orjson.dumps(self.job))
         pods = [project_pod(orjson.dumps(pod)) for pod in self.pods.values()]
         return await snapshot(view, read_of(KIND, view, {POD_VIEWS: pods}, settings=None, now=self.now))
 
     def plan(self) -> Plan:
-        result: Snapshot = taken(self._snapshot())
+        result: EphemeralJobSnapshot = taken(self._snapshot())
         return plan_ephemeraljob(result)
 
     def sync(self) -> Plan:

@@ -12,20 +12,20 @@ import msgspec
 from pykruise.agent.cri.errors import (
     CallRefusedError,
     CallTimeoutError,
-    NotFoundError,
+    CriNotFoundError,
     RuntimeGoneError,
     UnsupportedCallError,
 )
 from pykruise.agent.cri.values import (
     Auth,
-    Container,
     ContainerEvent,
     ContainerState,
-    ContainerStatus,
+    CriContainer,
+    CriContainerStatus,
+    CriSandboxConfig,
     ExecResult,
     Image,
     RuntimeVersion,
-    SandboxConfig,
     SandboxStatus,
 )
 from pykruise.kube.clock import Clock, Instant
@@ -89,7 +89,7 @@ class FakeRuntime:
         self.running: dict[str, FakeContainer] = {}
         self.ips: dict[str, str] = {}
         self.calls: list[tuple[str, str]] = []
-        self.pulls: list[tuple[str, Auth | None, SandboxConfig]] = []
+        self.pulls: list[tuple[str, Auth | None, CriSandboxConfig]] = []
         self.stopped: list[tuple[str, int]] = []
         self.execs: list[tuple[str, tuple[str, ...]]] = []
         self.exec: Exec | None = None
@@ -197,11 +197,11 @@ class FakeRuntime:
             self._listeners.remove(queue)
         raise RuntimeGoneError("the runtime ended its events")
 
-    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[Container]:
+    async def containers(self, *, labels: Mapping[str, str] | None = None) -> list[CriContainer]:
         self._begin("ListContainers")
         wanted = (labels or {}).items()
         containers = [
-            Container(
+            CriContainer(
                 id=fake_container.id,
                 sandbox_id=fake_container.sandbox_id,
                 state=fake_container.state,
@@ -215,10 +215,10 @@ class FakeRuntime:
         ]
         return sorted(containers, key=lambda container: -container.created_at)
 
-    async def container_status(self, container_id: str) -> ContainerStatus:
+    async def container_status(self, container_id: str) -> CriContainerStatus:
         self._begin("ContainerStatus", container_id)
         fake_container = self._found(container_id)
-        return ContainerStatus(
+        return CriContainerStatus(
             id=fake_container.id,
             state=fake_container.state,
             created_at=fake_container.created_at,
@@ -265,14 +265,14 @@ class FakeRuntime:
         return list(self.local.values())
 
     async def pull_image(
-        self, reference: str, *, auth: Auth | None, sandbox: SandboxConfig, timeout_s: float
+        self, reference: str, *, auth: Auth | None, sandbox: CriSandboxConfig, timeout_s: float
     ) -> str:
         self._begin("PullImage", reference)
         self.pulls.append((reference, auth, sandbox))
         name = parse_image(reference)
         remote = self.registry.get(reference)
         if remote is None:
-            raise NotFoundError(f"failed to resolve reference {reference!r}: not found")
+            raise CriNotFoundError(f"failed to resolve reference {reference!r}: not found")
         self.pulling += 1
         self.most_pulling = max(self.most_pulling, self.pulling)
         try:
@@ -301,7 +301,7 @@ class FakeRuntime:
     def _found(self, container_id: str) -> FakeContainer:
         fake_container = self.running.get(container_id)
         if fake_container is None:
-            raise NotFoundError(f"container {container_id!r}: not found")
+            raise CriNotFoundError(f"container {container_id!r}: not found")
         return fake_container
 
     def _end(self, fake_container: FakeContainer) -> None:

@@ -17,16 +17,16 @@ from pykruise.kube.patches.strategic import apply_strategic_merge
 from pykruise.sandbox.nodes.faults import Rule
 from pykruise.sandbox.nodes.images import ImageTable
 from pykruise.sandbox.nodes.pod_life import advance
-from pykruise.sandbox.nodes.pod_state import KubeletSettings, PodState, World, begin, recover
+from pykruise.sandbox.nodes.pod_state import KubeletSettings, NodeWorld, SimulatedPodState, begin, recover
 from pykruise.sandbox.nodes.pod_status import is_worth_reporting, patch_for, status_of
-from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
+from pykruise.sandbox.pod_view import SandboxPodView
 
 Object = dict[str, Any]
 
 START = parse_time("2026-01-31T12:00:00Z")
 
-_project = PodProjector()
+_project = SandboxPodProjector()
 
 
 def pod_document(
@@ -65,7 +65,7 @@ def pod_document(
     }
 
 
-def view(doc: Object) -> PodView:
+def view(doc: Object) -> SandboxPodView:
     """The pod as the sandbox's parts see it."""
     return _project(encode(doc))
 
@@ -82,7 +82,7 @@ class PaperPod:
         images: ImageTable | None = None,
     ) -> None:
         self.doc = deep_copy(doc)
-        self.world = World(
+        self.world = NodeWorld(
             settings=settings or KubeletSettings(start_s=0.0),
             rules=tuple(rules),
             images=images or ImageTable(),
@@ -90,7 +90,7 @@ class PaperPod:
         )
         self.patches: list[tuple[float, Object]] = []
         self.now = 0.0
-        self.state: PodState = begin(view(doc), ip="10.0.0.9", now=START)
+        self.state: SimulatedPodState = begin(view(doc), ip="10.0.0.9", now=START)
 
     def set_rules(self, *rules: Rule) -> None:
         """Change the scripted failures from now on."""

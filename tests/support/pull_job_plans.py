@@ -8,7 +8,7 @@ from typing import Any
 
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
-from pykruise.kinds.imagepulljob.snapshot import Snapshot
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSnapshot
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.images.node_images import NodeImageView
 from pykruise.pods.images.pull_jobs import PullJobView
@@ -34,7 +34,9 @@ def planned(
 ) -> Plan:
     """The plan so long after NOW, when of these other jobs it is known that they are there, or gone."""
     known = {**dict.fromkeys(other.uid for other in gone), **{other.uid: other for other in others}}
-    return plan_imagepulljob(Snapshot(job=pull_job, nodes=nodes, others=known, now=NOW + after_s, **more))
+    return plan_imagepulljob(
+        ImagePullJobSnapshot(job=pull_job, nodes=nodes, others=known, now=NOW + after_s, **more)
+    )
 
 
 def asked(plan: Plan) -> dict[str, Any]:

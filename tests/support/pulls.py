@@ -18,7 +18,7 @@ from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.resources import NAMESPACES, SECRETS
 from pykruise.kube.values.image_references import ImageName, parse_image
-from pykruise.manager.settings import SECRETS_NAMESPACE, Settings
+from pykruise.manager.settings import SECRETS_NAMESPACE, ManagerSettings
 from pykruise.pods.images.node_images import NODE_IMAGES, NodeImageView, project_node_image
 from pykruise.sandbox.cluster import ClusterSettings
 from support.daemonsets import POOL_LABEL, Pool
@@ -26,7 +26,7 @@ from support.scenario import Object, Stage
 
 NAME = "ahead"
 
-PULLING = Settings(gates=Gates.of(ImagePullJobGate=True), flags={"nodeimage-creation-delay": 0.0})
+PULLING = ManagerSettings(gates=Gates.of(ImagePullJobGate=True), flags={"nodeimage-creation-delay": 0.0})
 """A manager that asks nodes to pull, and new nodes at once."""
 
 

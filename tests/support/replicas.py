@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pykruise.kube.client.client import Client
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.manager.webhooks import Webhooks
 from support.webhooks import GATES, LOOPBACK, running_webhooks, wait_ready, webhook_settings
 
@@ -100,6 +100,6 @@ async def replicas(
             balancer.targets = []
 
 
-def replica_settings(folder: Path, number: int, *, port: int = 0) -> Settings:
+def replica_settings(folder: Path, number: int, *, port: int = 0) -> ManagerSettings:
     """Of one of several; each has a folder of its own."""
     return webhook_settings(folder / str(number), gates=GATES, port=port)

@@ -11,17 +11,17 @@ from pykruise.agent.cri.client import CriClient
 from pykruise.agent.cri.errors import (
     CallTimeoutError,
     CriError,
-    NotFoundError,
+    CriNotFoundError,
     RuntimeGoneError,
     UnsupportedCallError,
 )
-from pykruise.agent.cri.values import Auth, SandboxConfig
+from pykruise.agent.cri.values import Auth, CriSandboxConfig
 from pykruise.agent.image_puller import find_image
 from pykruise.kube.values.image_references import parse_image
 
 __all__ = ["CHECKS", "Hands"]
 
-NO_POD: Final = SandboxConfig()
+NO_POD: Final = CriSandboxConfig()
 
 
 class Hands(Protocol):
@@ -78,7 +78,7 @@ async def check_a_container_says_since_when_it_runs(client: CriClient, hands: Ha
     assert (status.id, status.state) == (id_, "running")
     assert status.started_at > 0
     assert status.annotations["io.kubernetes.container.hash"]
-    await refused(client.container_status("f" * 64), NotFoundError)
+    await refused(client.container_status("f" * 64), CriNotFoundError)
 
 
 async def check_a_command_ends_with_its_code_and_output(client: CriClient, hands: Hands) -> None:
@@ -93,7 +93,7 @@ async def check_a_command_that_takes_too_long_is_given_up(client: CriClient, han
 
 
 async def check_commands_in_containers_that_do_not_run_are_refused(client: CriClient, hands: Hands) -> None:
-    await refused(client.exec_sync("f" * 64, ["true"], timeout_s=1.0), NotFoundError)
+    await refused(client.exec_sync("f" * 64, ["true"], timeout_s=1.0), CriNotFoundError)
     id_ = await hands.run_container("app", pod_uid="uid-ended")
     await client.stop_container(id_, grace_s=2)
     await refused(client.exec_sync(id_, ["/bin/true"], timeout_s=1.0), CriError)

@@ -28,7 +28,7 @@ from pykruise.kube.errors import KubeError, NotFoundError
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import EVENTS, PODS, Resource
 from pykruise.manager.manager import Manager
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.pods.view.decoding import project_pod
 from pykruise.pods.view.pod_view import PodView
 from pykruise.sandbox.nodes.kubelet import Kubelets
@@ -137,7 +137,7 @@ class Stage:
         self,
         transport: Transport | None = None,
         *,
-        settings: Settings | None = None,
+        settings: ManagerSettings | None = None,
         identity: str = "",
         members: int = 1,
         keying: Keying = "object",

@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 
 from pykruise.kinds.sidecarset.defaults import with_defaults
-from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
-from pykruise.kinds.sidecarset.snapshot import Settings, Snapshot
+from pykruise.kinds.sidecarset.snapshot import SidecarSetSettings, SidecarSetSnapshot
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.patches import apply_merge_patch, apply_strategic_merge, definition_for
@@ -79,7 +79,8 @@ class SidecarWorld:
             given = {"creationTimestamp": CREATED, "uid": f"uid-{name}", "resourceVersion": "5"}
             new = pod(name=name, metadata={**given, **metadata, "labels": labels})
             result = inject(
-                new, Surroundings(sets=[self.view], namespace="shop", namespace_labels={}, now=self.now)
+                new,
+                InjectionSurroundings(sets=[self.view], namespace="shop", namespace_labels={}, now=self.now),
             )
             self.pods[name] = result or new
             self.runs(name)
@@ -142,8 +143,8 @@ class SidecarWorld:
 
     # ── plans ────────────────────────────────────────────────────────────────
 
-    def snapshot(self) -> Snapshot:
-        snapshot: Snapshot = snapshot_of(
+    def snapshot(self) -> SidecarSetSnapshot:
+        snapshot: SidecarSetSnapshot = snapshot_of(
             KIND,
             self.view,
             {
@@ -154,7 +155,7 @@ class SidecarWorld:
                 ],
                 REVISION_VIEWS: self.revision_views(),
             },
-            settings=Settings(),
+            settings=SidecarSetSettings(),
             now=self.now,
         )
         return snapshot

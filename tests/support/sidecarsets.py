@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykruise.kinds.sidecarset.defaults import with_defaults
-from pykruise.kinds.sidecarset.facts import Facts
-from pykruise.kinds.sidecarset.injection import Surroundings, inject
+from pykruise.kinds.sidecarset.facts import SidecarSetFacts
+from pykruise.kinds.sidecarset.injection import InjectionSurroundings, inject
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kinds.sidecarset.validation import errors_of
 from pykruise.kinds.sidecarset.view import SidecarSetView, project_sidecarset, read_spec
@@ -59,7 +59,7 @@ def problems(
     """What is wrong with a document as it stands, beside other SidecarSets."""
     spec, problem = read_spec(doc.get("spec") or {})
     assert spec is not None, problem
-    return errors_of(doc, spec, facts=Facts(others=others, **facts), old=old)
+    return errors_of(doc, spec, facts=SidecarSetFacts(others=others, **facts), old=old)
 
 
 def view(doc: Document, *, version: int = 1, generation: int = 1, is_admitted: bool = True) -> SidecarSetView:
@@ -98,7 +98,7 @@ def injected(
     before = deep_copy(doc)
     result = inject(
         doc,
-        Surroundings(
+        InjectionSurroundings(
             sets=[view(entry) for entry in sets],
             namespace="shop",
             namespace_labels=namespace_labels,

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from pykruise.kinds.workloadspread.plan import plan_spread
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.versions import UNVERSIONED
 from pykruise.kube.clock import format_time
 from pykruise.kube.documents import Document
@@ -65,7 +65,9 @@ def node(name: str, *taints: Taint, **labels: str) -> NodeView:
     return NodeView(name=name, uid=f"uid-{name}", resource_version=1, labels=labels, taints=taints)
 
 
-def world(document: Document, *pods: Document, nodes: tuple[NodeView, ...] = (), **given: Any) -> Snapshot:
+def world(
+    document: Document, *pods: Document, nodes: tuple[NodeView, ...] = (), **given: Any
+) -> SpreadSnapshot:
     """A snapshot; `given` replaces fields."""
     views: list[PodView] = [project_pod(orjson.dumps(pod)) for pod in pods]
     defaults: dict[str, Any] = {
@@ -76,7 +78,7 @@ def world(document: Document, *pods: Document, nodes: tuple[NodeView, ...] = (),
         "documents": {pod["metadata"]["uid"]: pod for pod in pods},
         "now": NOW,
     }
-    return Snapshot(**{**defaults, **given})
+    return SpreadSnapshot(**{**defaults, **given})
 
 
 def entry(name: str, missing: int, replicas: int = 0, **fields: Any) -> Document:

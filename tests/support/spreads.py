@@ -22,7 +22,7 @@ from pykruise.kinds.workloadspread.view import SPREAD_VIEWS, SpreadView
 from pykruise.kube.clock import parse_time
 from pykruise.kube.control.quota import Quota
 from pykruise.kube.documents import Document, deep_copy, get_path
-from pykruise.kube.errors import ConflictError, Status
+from pykruise.kube.errors import ConflictError, ErrorStatus
 from pykruise.kube.ids import Key
 from pykruise.kube.patches import apply_merge_patch
 from pykruise.kube.resources import PODS
@@ -185,7 +185,7 @@ class SpreadServer:
         if self.conflicts_to_come > 0 or stored["metadata"]["resourceVersion"] != str(shown.resource_version):
             self.conflicts_to_come -= 1
             self.refused += 1
-            raise ConflictError(Status(status="Failure", code=409, reason="Conflict", message="changed"))
+            raise ConflictError(ErrorStatus(status="Failure", code=409, reason="Conflict", message="changed"))
         patch = orjson.loads(orjson.dumps(places_patch(lists)))
         changed = apply_merge_patch(stored, patch)
         self._version += 1

@@ -17,8 +17,8 @@ from pykruise.kinds.statefulset.plan import plan_statefulset
 from pykruise.kinds.statefulset.snapshot import (
     STATEFUL_SET_VIEWS,
     STORAGE_CLASS_VIEWS,
-    Settings,
-    Snapshot,
+    StatefulSetSettings,
+    StatefulSetSnapshot,
     StatefulSetView,
     project_storage_class,
 )
@@ -135,7 +135,7 @@ class StatefulSetBuilder:
         self.classes: list[Document] = []
         self.jobs: list[Document] | None = None
         self.revisions: list[Document] | None = None
-        self.settings = Settings()
+        self.settings = StatefulSetSettings()
         self.now = NOW
         self.old_template = template("nginx:0")
 
@@ -239,7 +239,7 @@ class StatefulSetBuilder:
         return self
 
     def with_settings(self, **fields: bool) -> Self:
-        self.settings = Settings(**fields)
+        self.settings = StatefulSetSettings(**fields)
         return self
 
     def at(self, seconds_later: float) -> Self:
@@ -411,9 +411,9 @@ class StatefulSetBuilder:
     def claim_views(self) -> list[ClaimView]:
         return [project_claim(orjson.dumps(claim)) for claim in self.claims.values()]
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StatefulSetSnapshot:
         jobs = self.jobs
-        snapshot: Snapshot = snapshot_of(
+        snapshot: StatefulSetSnapshot = snapshot_of(
             KIND,
             self.view(),
             {

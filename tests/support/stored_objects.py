@@ -54,7 +54,7 @@ def _refusal(name: str, code: int) -> Exception:
     """Of the modules that are loaded at this moment, which may be instrumented ones."""
     from pykruise.kube import errors
 
-    refused: Exception = getattr(errors, name)(errors.Status(status="Failure", message=name, code=code))
+    refused: Exception = getattr(errors, name)(errors.ErrorStatus(status="Failure", message=name, code=code))
     return refused
 
 

@@ -18,7 +18,7 @@ from pykruise.cli.insight.known import is_of
 from pykruise.cli.insight.look import Sight, look_at
 from pykruise.kinds import kinds, named
 from pykruise.kube.resources import DEPLOYMENTS, NAMESPACES, Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.runtime.plan import Plan
 from support.busy_keys import ALL_GATES, BusyPlace, busy_cluster
@@ -55,7 +55,7 @@ class World:
             self.kind,
             document,
             now=START + asyncio.get_running_loop().time() + 3600,
-            settings=Settings(gates=ALL_GATES),
+            settings=ManagerSettings(gates=ALL_GATES),
         )
 
 

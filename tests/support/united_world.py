@@ -18,8 +18,8 @@ from pykruise.kinds.uniteddeployment.plan import plan_united
 from pykruise.kinds.uniteddeployment.snapshot import (
     REPLICA_SET_VIEWS,
     UNITED_VIEWS,
-    Settings,
-    Snapshot,
+    UnitedSettings,
+    UnitedSnapshot,
     snapshot,
 )
 from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
@@ -88,7 +88,7 @@ class UnitedWorld:
 
     # ── what is there ────────────────────────────────────────────────────
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> UnitedSnapshot:
         view = UNITED_VIEWS.project(orjson.dumps(self.document))
         objects: dict[Views[Any], Any] = {
             UNITED_VIEWS: [view],
@@ -112,7 +112,7 @@ class UnitedWorld:
                     if kind == template
                 ]
             )
-        read = read_of(KIND, view, objects, settings=Settings(), now=self.now)
+        read = read_of(KIND, view, objects, settings=UnitedSettings(), now=self.now)
         return taken(snapshot(view, read))
 
     def plan(self) -> Plan:

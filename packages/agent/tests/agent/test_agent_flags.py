@@ -2,14 +2,14 @@
 
 import pytest
 
-from pykruise.agent.flags import FLAGS, Gates, Settings, help_text, parse
+from pykruise.agent.flags import FLAGS, AgentGates, AgentSettings, help_text, parse
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.serving import Address
 
 NODE = {"NODE_NAME": "n1"}
 
 
-def settings(*argv: str) -> Settings:
+def settings(*argv: str) -> AgentSettings:
     settings = parse(argv, environ=NODE)
     assert settings is not None
     return settings
@@ -23,7 +23,7 @@ def test_the_defaults_are_the_daemon_s() -> None:
     assert str(result.plugin_config) == "/kruise/CredentialProviderPlugin.yaml"
     assert str(result.plugin_folder) == "/kruise/plugins"
     assert result.most_pulls == 0
-    assert result.gates == Gates()
+    assert result.gates == AgentGates()
     assert result.notes == ()
 
 
@@ -64,21 +64,21 @@ def test_the_limit_of_pulls_has_two_names(argv: tuple[str, ...], most: int) -> N
 @pytest.mark.parametrize(
     ("text", "gates"),
     [
-        ("DaemonWatchingPod=false", Gates(watches_pods=False)),
-        ("PodProbeMarkerGate=false", Gates(probes=False)),
-        ("InPlaceUpdateEnvFromMetadata=false,CloneSetShortHash=true", Gates(reports_environment=False)),
+        ("DaemonWatchingPod=false", AgentGates(watches_pods=False)),
+        ("PodProbeMarkerGate=false", AgentGates(probes=False)),
+        ("InPlaceUpdateEnvFromMetadata=false,CloneSetShortHash=true", AgentGates(reports_environment=False)),
         (
             "KruiseDaemon=false,PodProbeMarkerGate=true",
-            Gates(watches_pods=False, reports_environment=False, probes=False),
+            AgentGates(watches_pods=False, reports_environment=False, probes=False),
         ),
-        ("AllBeta=false", Gates(watches_pods=False, reports_environment=False, probes=False)),
+        ("AllBeta=false", AgentGates(watches_pods=False, reports_environment=False, probes=False)),
         (
             "KruiseDaemon=true,AllBeta=false,PodProbeMarkerGate=true",
-            Gates(watches_pods=False, reports_environment=False, probes=True),
+            AgentGates(watches_pods=False, reports_environment=False, probes=True),
         ),
     ],
 )
-def test_it_goes_by_the_gates_that_are_about_it(text: str, gates: Gates) -> None:
+def test_it_goes_by_the_gates_that_are_about_it(text: str, gates: AgentGates) -> None:
     assert settings(f"--feature-gates={text}").gates == gates
 
 

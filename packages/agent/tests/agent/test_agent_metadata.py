@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykruise.agent.cri.values import ExecResult
-from pykruise.agent.flags import Gates
+from pykruise.agent.flags import AgentGates
 from pykruise.agent.metadata_reporter import environment_in
 from pykruise.agent.rules.container_metadata import ANNOTATION, Reported, report
 from pykruise.kube.resources import PODS
@@ -158,7 +158,7 @@ async def test_the_order_of_statuses_does_not_matter() -> None:
 
 
 async def test_without_the_gate_no_environment_is_reported() -> None:
-    async with agent_stage(gates=Gates(reports_environment=False)) as stage:
+    async with agent_stage(gates=AgentGates(reports_environment=False)) as stage:
         await stage.run_pod("web-0", env=FROM_LABEL, labels={"version": "1"})
         [app] = await until_reported(stage)
         assert app["hashes"] == {"plainHash": 0x1A2B}
@@ -166,7 +166,7 @@ async def test_without_the_gate_no_environment_is_reported() -> None:
 
 async def test_without_watching_pods_none_is_listed_or_reported() -> None:
     """operations case 34"""
-    async with agent_stage(gates=Gates(watches_pods=False)) as stage:
+    async with agent_stage(gates=AgentGates(watches_pods=False)) as stage:
         await stage.run_pod("web-0")
         await asyncio.sleep(30.0)
         assert await reported(stage) is None

@@ -293,9 +293,9 @@ async def test_a_runtime_that_is_away_changes_no_state() -> None:
 
 
 async def test_without_its_gate_nothing_is_checked() -> None:
-    from pykruise.agent.flags import Gates
+    from pykruise.agent.flags import AgentGates
 
-    async with agent_stage(gates=Gates(probes=False)) as stage:
+    async with agent_stage(gates=AgentGates(probes=False)) as stage:
         stage.runtime.exec = command = Command()
         pod = await stage.run_pod("web-0")
         await stage.ask_probes(pod, probe())

@@ -9,7 +9,7 @@ from pykruise.agent.rules.probe_checks import (
     SUCCEEDED,
     UNKNOWN,
     Check,
-    Seen,
+    SeenProbe,
     advance_check,
     due_at,
     rules_of,
@@ -17,18 +17,20 @@ from pykruise.agent.rules.probe_checks import (
 )
 from pykruise.kube.clock import format_time
 from pykruise.sandbox.nodes.faults import Rule, failed_probe
-from pykruise.sandbox.pod_decoding import PodProjector
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
 
 EXEC: dict[str, Any] = {"exec": {"command": ["/idle.sh"]}}
 
 
-def seen(outcome: str = SUCCEEDED, *, message: str = "", id: str = "c://1", running: bool = True) -> Seen:
+def seen(
+    outcome: str = SUCCEEDED, *, message: str = "", id: str = "c://1", running: bool = True
+) -> SeenProbe:
     """A container that has run since the time 0."""
-    return Seen(id=id, is_running=running, started_at=0.0, outcome=outcome, message=message)
+    return SeenProbe(id=id, is_running=running, started_at=0.0, outcome=outcome, message=message)
 
 
 def played(
-    probe: dict[str, Any], *result: Seen | None, begin: float = 10.0, every_s: float = 1.0
+    probe: dict[str, Any], *result: SeenProbe | None, begin: float = 10.0, every_s: float = 1.0
 ) -> list[Check]:
     """The check after each of these, a second apart."""
     checks: list[Check] = []
@@ -155,7 +157,7 @@ def test_pods_that_are_not_asked_for_have_no_state() -> None:
     assert status_of({}, stored("a"), {}, 700.0) == {}
 
 
-POD = PodProjector()(
+POD = SandboxPodProjector()(
     msgspec.json.encode(
         {"metadata": {"name": "web-0", "namespace": "shop", "uid": "u", "resourceVersion": "1"}}
     )

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pykruise.dashboard.jobs import job_resources, job_row
-from pykruise.dashboard.objects import ObjectView, views_of_all
+from pykruise.dashboard.objects import DashboardObject, views_of_all
 from pykruise.dashboard.others import other_resources, other_row
 from pykruise.dashboard.rollouts import MOST_WORDS, older_set, rollout_resources, rollout_row
 from pykruise.dashboard.waiting import waiting_pod
@@ -190,7 +190,7 @@ def pod(**status: Any) -> dict[str, Any]:
     }
 
 
-def seen(document: dict[str, Any]) -> ObjectView:
+def seen(document: dict[str, Any]) -> DashboardObject:
     return views_of_all()[PODS].projector()(orjson.dumps(document))
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import orjson
 
-from pykruise.dashboard.access import FullAccess, User
+from pykruise.dashboard.access import DashboardUser, FullAccess
 from pykruise.dashboard.assets import Assets
 from pykruise.dashboard.server import LIMITS, STREAMS_OF_USER, About, Opened, Server
-from pykruise.dashboard.sessions import MOST, MOST_OF_USER, Session, Sessions, TokenDoor
+from pykruise.dashboard.sessions import MOST, MOST_OF_USER, DashboardSession, Sessions, TokenDoor
 from pykruise.kube.client.client import Client
 from pykruise.kube.client.transport import Response
 from pykruise.kube.config.connection import Connection
 from pykruise.kube.http.app import Streamed
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 
 NOBODY: Any = None
 
@@ -24,15 +24,15 @@ class Door:
     def __init__(self) -> None:
         self.closed = 0
 
-    async def enter(self, token: str, now: float) -> Session:
+    async def enter(self, token: str, now: float) -> DashboardSession:
         async def is_good() -> bool:
             return True
 
         async def close() -> None:
             self.closed += 1
 
-        user = User(name=token, uid="", groups=(), extra={})
-        return Session(
+        user = DashboardUser(name=token, uid="", groups=(), extra={})
+        return DashboardSession(
             user=user,
             access=FullAccess(),
             client=NOBODY,
@@ -109,7 +109,7 @@ class Pages:
     def __init__(self) -> None:
         self.open_now = 0
 
-    def open(self, _query: Any, _session: Session) -> Opened:
+    def open(self, _query: Any, _session: DashboardSession) -> Opened:
         self.open_now += 1
 
         def close() -> None:
@@ -126,8 +126,8 @@ class Pages:
     rights = act = plan
 
 
-def request(cookie: str) -> Request:
-    return Request("GET", "/api/stream", {"page": "overview"}, {"cookie": f"pykruise={cookie}"})
+def request(cookie: str) -> WireRequest:
+    return WireRequest("GET", "/api/stream", {"page": "overview"}, {"cookie": f"pykruise={cookie}"})
 
 
 async def test_a_user_has_so_many_pages_open_and_a_closed_one_makes_room() -> None:

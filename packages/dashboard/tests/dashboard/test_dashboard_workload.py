@@ -8,7 +8,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.explaining import Explanation, Wait
 from pykruise.cli.kubectl.resources import Info
 from pykruise.cli.kubectl.revisions import Revision
-from pykruise.dashboard.actions import Action, actions_of, argv_of
+from pykruise.dashboard.actions import DashboardAction, actions_of, argv_of
 from pykruise.dashboard.rollouts import rollout_resources
 from pykruise.dashboard.workload import (
     MOST_EVENTS,
@@ -130,7 +130,7 @@ def test_events_are_the_newest_first_and_not_more_than_one_can_read() -> None:
 # ── commands ─────────────────────────────────────────────────────────────────
 
 
-def action(name: str, document: dict[str, Any] = WEB) -> Action:
+def action(name: str, document: dict[str, Any] = WEB) -> DashboardAction:
     return next(action for action in actions_of(CLONE_SETS, document) if action.id == name)
 
 

@@ -1,7 +1,14 @@
 """Label selectors in CEL; that they hold for the right objects: tests/properties/test_cel_properties.py."""
 
 from pykruise.kube.values.cel import ALWAYS, MOST_NAMESPACES, MOST_TERMS, NEVER, Meant, both, meant_by
-from pykruise.kube.values.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector, selector_from
+from pykruise.kube.values.selectors import (
+    EVERYTHING,
+    NOTHING,
+    Requirement,
+    Selector,
+    SelectorOperator,
+    selector_from,
+)
 
 WEB = selector_from({"matchLabels": {"app": "web"}})
 HAS_WEB = 'has(object.metadata.labels) && "app" in object.metadata.labels && object.metadata.labels["app"] in ["web"]'
@@ -44,9 +51,9 @@ def test_what_is_too_much_to_say_is_everything() -> None:
 def test_what_is_no_label_cannot_break_the_expression() -> None:
     """It selects nothing that can be stored; an expression that cannot be read would hold up every pod."""
     for broken in ('x" || true || "', "ü", "-"):
-        for operator in (Operator.IN, Operator.NOT_IN):
+        for operator in (SelectorOperator.IN, SelectorOperator.NOT_IN):
             assert meant(Meant(selector=Selector((Requirement("app", operator, (broken,)),)))) == ALWAYS
-        assert meant(Meant(selector=Selector((Requirement(broken, Operator.EXISTS),)))) == ALWAYS
+        assert meant(Meant(selector=Selector((Requirement(broken, SelectorOperator.EXISTS),)))) == ALWAYS
     assert meant(Meant(selector=EVERYTHING, namespaces=('"',))) == ALWAYS
 
 

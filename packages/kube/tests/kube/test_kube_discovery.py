@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from pykruise.kube.client.discovery import Discovery
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.resources import Resource
 
 
@@ -19,7 +19,7 @@ class Answers:
     async def get_path(self, path: str) -> bytes:
         self.asked.append(path)
         if path.lstrip("/") not in self._paths:
-            raise NotFoundError(Status(code=404, reason="NotFound", message=path))
+            raise NotFoundError(ErrorStatus(code=404, reason="NotFound", message=path))
         return orjson.dumps(self._paths[path.lstrip("/")])
 
 

@@ -8,7 +8,7 @@ import pytest
 from pykruise.kube.client.transport import Request, Response
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
 from pykruise.kube.http.client import HttpClient
-from pykruise.kube.http.connection import Origin
+from pykruise.kube.http.connection import HttpOrigin
 
 pytestmark = pytest.mark.real_time  # real sockets
 
@@ -57,7 +57,7 @@ async def make(server: tuple[Server, int]) -> AsyncIterator[Callable[..., HttpCl
     made: list[HttpClient] = []
 
     def to_server(*, limit: int = 4, keepalive_s: float = 60.0) -> HttpClient:
-        origin = Origin(False, "127.0.0.1", server[1], "", f"127.0.0.1:{server[1]}", "127.0.0.1")
+        origin = HttpOrigin(False, "127.0.0.1", server[1], "", f"127.0.0.1:{server[1]}", "127.0.0.1")
         made.append(HttpClient(origin, limit=limit, keepalive_s=keepalive_s, connect_timeout_s=2))
         return made[-1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kube.client.transport import Request
 from pykruise.kube.errors import ConnectionLostError, RequestTimeoutError, UnreachableError
-from pykruise.kube.http.connection import BROKEN, Origin
+from pykruise.kube.http.connection import BROKEN, HttpOrigin
 from pykruise.kube.http.streams import Stream, Streams
 
 pytestmark = pytest.mark.real_time  # real sockets
@@ -65,7 +65,7 @@ async def server() -> AsyncIterator[tuple[Server, int]]:
 
 @pytest.fixture
 async def streams(server: tuple[Server, int]) -> AsyncIterator[Streams]:
-    origin = Origin(False, "127.0.0.1", server[1], "/below", f"127.0.0.1:{server[1]}", "127.0.0.1")
+    origin = HttpOrigin(False, "127.0.0.1", server[1], "/below", f"127.0.0.1:{server[1]}", "127.0.0.1")
     made = Streams(origin, connect_timeout_s=2)
     yield made
     await made.close()

@@ -16,8 +16,8 @@ from pykruise.kube.election.leases import (
     FencedTransport,
     LeaderElector,
     LeaseLostError,
+    LeaseTerm,
     NotLeadingError,
-    Term,
 )
 from pykruise.kube.resources import CONFIG_MAPS, LEASES
 from support.faults import Answer, Delay, DropAnswer, FaultyTransport, Refuse, TimeOut, requests, writes
@@ -423,7 +423,7 @@ async def test_lengths_that_would_let_two_lead_are_refused() -> None:
 
 async def test_a_write_out_of_term_does_not_leave_and_a_read_does() -> None:
     async with small_cluster() as place:
-        term = Term(asyncio.get_running_loop().time)
+        term = LeaseTerm(asyncio.get_running_loop().time)
         client = place.client.over(FencedTransport(place.client.transport, term))
         # given no term
         with pytest.raises(NotLeadingError):
@@ -453,7 +453,7 @@ async def test_a_write_under_way_ends_before_another_one_can_lead() -> None:
             async def close(self) -> None: ...
 
         now = asyncio.get_running_loop().time()
-        term = Term(asyncio.get_running_loop().time)
+        term = LeaseTerm(asyncio.get_running_loop().time)
         term.extend(until=now + 10, taken_at=now + 15)
         fenced = FencedTransport(Noting(), term)  # type: ignore[arg-type]  # streams are not asked for
         # when writes begin early and late

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.program.serving import LIMITS, Address, Answer, PlainServer, Query
+from pykruise.kube.program.serving import LIMITS, Address, PathAnswer, PlainServer, Query
 
 pytestmark = pytest.mark.real_time
 
 
-def echo(rest: str, query: Query) -> Answer:
-    return Answer(f"{rest} {dict(query)}")
+def echo(rest: str, query: Query) -> PathAnswer:
+    return PathAnswer(f"{rest} {dict(query)}")
 
 
-def broken(rest: str, query: Query) -> Answer:
+def broken(rest: str, query: Query) -> PathAnswer:
     raise ZeroDivisionError
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.kube.errors import ForbiddenError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS, Resource
 from pykruise.plans.views import CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
@@ -25,8 +25,8 @@ class Reader:
         if resource == PODS:
             return Page([msgspec.json.encode(pod) for pod in cloneset(2).pods.values()])
         if resource in (PERSISTENT_VOLUME_CLAIMS, NODES):
-            raise ForbiddenError(Status(code=403, message=f"{resource} is forbidden"))
-        raise NotFoundError(Status(code=404, message="not served"))
+            raise ForbiddenError(ErrorStatus(code=403, message=f"{resource} is forbidden"))
+        raise NotFoundError(ErrorStatus(code=404, message="not served"))
 
 
 async def listed() -> dict[Views[Any], Listed[Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import ForbiddenError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS, Resource
 from pykruise.plans.views import POD_VIEWS
@@ -32,7 +32,7 @@ class Server:
         assert (resource, namespace) == (PODS, "shop")
         self.asked.append(name)
         if name not in self._uids:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return stored(name, uid=self._uids[name])
 
 
@@ -100,7 +100,7 @@ def test_what_the_api_server_has_and_the_cache_does_not_is_asked_about_each_time
 def test_an_api_server_that_does_not_say_is_not_taken_for_a_no() -> None:
     class Closed:
         async def get(self, *_: object) -> bytes:
-            raise ForbiddenError(Status(code=403, message="not you"))
+            raise ForbiddenError(ErrorStatus(code=403, message="not you"))
 
     with pytest.raises(ForbiddenError, match="not you"):
         looked_up("new", live=Closed())

@@ -11,7 +11,7 @@ from pykruise.kinds.gates import Gates
 from pykruise.kinds.podunavailablebudget.conversion import PROTECT_OPERATIONS
 from pykruise.kube.admission import AdmissionRequest, MatchCondition
 from pykruise.kube.documents import Document, annotations_of, deep_copy
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.ids import Key
 from pykruise.kube.values.cel import Meant
 from pykruise.kube.values.selectors import EVERYTHING
@@ -75,7 +75,7 @@ SMALL, LARGE = sized(POD, {"cpu": "1"}), sized(POD, {"cpu": "2"})
 
 async def refusal(
     server: BudgetServer, asked: AdmissionRequest, *, gates: Gates = BOTH_GATES
-) -> Status | None:
+) -> ErrorStatus | None:
     return await server.replica(gates=gates).judge(asked)
 
 

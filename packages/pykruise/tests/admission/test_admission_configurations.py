@@ -9,8 +9,8 @@ import pytest
 from pykruise.admission.configurations import (
     MUTATING_NAME,
     VALIDATING_NAME,
-    ConfigurationError,
     Endpoint,
+    WebhookConfigurationError,
     configurations,
     desired_conversion,
     desired_webhooks,
@@ -198,7 +198,7 @@ def test_the_old_spelling_of_a_path_is_known() -> None:
 def test_an_entry_without_any_path_is_an_error_that_names_it() -> None:
     live = installed()[0]
     live["webhooks"][0]["clientConfig"] = {"url": "https://10.0.0.5:9876"}
-    with pytest.raises(ConfigurationError, match=r"webhook mpod\.kb\.io: neither"):
+    with pytest.raises(WebhookConfigurationError, match=r"webhook mpod\.kb\.io: neither"):
         kept(live)
 
 
@@ -206,7 +206,7 @@ def test_an_entry_without_any_path_is_an_error_that_names_it() -> None:
 def test_a_template_that_is_none_is_an_error(template: str) -> None:
     live = installed()[0]
     live["metadata"]["annotations"] = {"template": template}
-    with pytest.raises(ConfigurationError, match="annotation template"):
+    with pytest.raises(WebhookConfigurationError, match="annotation template"):
         kept(live)
 
 

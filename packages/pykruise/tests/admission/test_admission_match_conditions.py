@@ -31,7 +31,7 @@ from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import system_clock
 from pykruise.kube.documents import Document, decode
-from pykruise.kube.errors import ApiError, ConflictError, Status
+from pykruise.kube.errors import ApiError, ConflictError, ErrorStatus
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests, Meant
 from pykruise.kube.values.selectors import selector_from
@@ -290,7 +290,7 @@ async def test_without_a_configuration_there_is_nothing_to_open() -> None:
 async def test_a_configuration_that_never_stops_changing_refuses_the_sidecarset() -> None:
     class Busy(Client):
         async def patch(self, *_: Any, **__: Any) -> bytes:
-            raise ConflictError(Status(code=409, reason="Conflict"))
+            raise ConflictError(ErrorStatus(code=409, reason="Conflict"))
 
     async with world() as it:
         with pytest.raises(ConflictError):
@@ -337,13 +337,13 @@ async def test_a_change_that_selects_other_pods_is_announced_before_it_is_allowe
 
 async def test_what_cannot_be_announced_is_refused_and_what_is_refused_is_not_announced() -> None:
     async def fail(_: AdmissionRequest, __: Webhook) -> None:
-        raise ApiError(Status(code=503, message="the API server is away"))
+        raise ApiError(ErrorStatus(code=503, message="the API server is away"))
 
     async def allow(_: AdmissionRequest) -> AdmissionAnswer:
         return ALLOWED
 
     async def refuse(_: AdmissionRequest) -> AdmissionAnswer:
-        return AdmissionAnswer(refusal=Status(code=422))
+        return AdmissionAnswer(refusal=ErrorStatus(code=422))
 
     refusal = (await announced(allow, fail, SELECTION)(request(SIDECAR_SETS, doc()))).refusal
     assert refusal is not None

@@ -11,7 +11,7 @@ from pykruise.admission.pods.chain import NamedStep
 from pykruise.kinds.gates import Gates
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import Document, deep_copy
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.resources import PODS
 from pykruise.kube.values.cel import ALWAYS, Interests, Meant
 from pykruise.kube.values.selectors import EVERYTHING, selector_from
@@ -412,11 +412,11 @@ class Judge:
     def wanted(self, interests: Interests) -> str:
         return ALWAYS
 
-    def __init__(self, verdict: Status | Exception | None = None) -> None:
+    def __init__(self, verdict: ErrorStatus | Exception | None = None) -> None:
         self.seen: list[str] = []
         self._verdict = verdict
 
-    async def judge(self, request: AdmissionRequest) -> Status | None:
+    async def judge(self, request: AdmissionRequest) -> ErrorStatus | None:
         self.seen.append(f"{request.operation} {request.subresource}".strip())
         if isinstance(self._verdict, Exception):
             raise self._verdict
@@ -448,7 +448,7 @@ def test_judges_see_updates_resizes_deletions_and_evictions() -> None:
 
 def test_a_deletion_without_the_old_object_is_allowed() -> None:
     """admission case 32"""
-    judge = Judge(Status(code=403))
+    judge = Judge(ErrorStatus(code=403))
     assert at_once(review_by(judge), request(PODS, None)) == ALLOWED
     assert judge.seen == []
 
@@ -460,7 +460,7 @@ def test_updates_of_pods_are_allowed_without_reading_budgets_while_their_gate_is
 
 
 def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:
-    no, never = Status(code=429, message="budget"), Judge()
+    no, never = ErrorStatus(code=429, message="budget"), Judge()
     asked = request(PODS, None, old=pod())
     assert at_once(review_by(Judge(), Judge(no), never), asked).refusal == no
     assert never.seen == []
@@ -472,7 +472,7 @@ def test_the_first_refusal_counts_and_an_error_is_a_bad_request() -> None:
 @pytest.mark.parametrize("plural", ["podtemplates", "nodes"])
 def test_only_pods_are_changed_and_judged(plural: str) -> None:
     other = msgspec.structs.replace(PODS, plural=plural)
-    judge = Judge(Status(code=403))
+    judge = Judge(ErrorStatus(code=403))
     assert at_once(review_by(judge), request(other, None, old=pod())) == ALLOWED
     steps = chain_of().changing
     assert at_once(chain.mutating(steps), request(other, pod(owner=(KRUISE, "CloneSet")))) == ALLOWED

@@ -20,7 +20,7 @@ from pykruise.kube.admission import (
     ReviewRule,
 )
 from pykruise.kube.control.offload import Aside
-from pykruise.kube.errors import Cause, Status, StatusDetails
+from pykruise.kube.errors import Cause, ErrorStatus, StatusDetails
 from pykruise.kube.resources import CONFIG_MAPS, PODS
 from support.cloneset_builder import cloneset
 from support.reviews import Reply, posted, read, request
@@ -165,7 +165,7 @@ async def test_no_change_is_no_patch_and_a_validating_review_has_none() -> None:
 async def test_a_refusal_carries_its_status_with_every_cause() -> None:
     # given
     causes = (Cause("FieldValueInvalid", "bad", "spec.a"), Cause("FieldValueRequired", "missing", "spec.b"))
-    status = Status(
+    status = ErrorStatus(
         status="Failure",
         code=422,
         reason="Invalid",

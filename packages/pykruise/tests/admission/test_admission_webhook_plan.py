@@ -23,7 +23,7 @@ from pykruise.admission.webhook_plan import (
     CrdView,
     Examined,
     Observed,
-    Patch,
+    PlannedPatch,
     Waits,
     WebhookTarget,
     plan_certificates,
@@ -130,7 +130,7 @@ class Cluster:
             self.docs[doc["metadata"]["name"]] = doc
         self.version = 10
         self.waits: Waits = {}
-        self.futile: list[Patch] = []
+        self.futile: list[PlannedPatch] = []
 
     def plan(
         self,

@@ -17,15 +17,15 @@ from click.testing import CliRunner
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight import known
 from pykruise.cli.insight.admitted import patch_to_apply
-from pykruise.cli.insight.causes import Cause, cause_of
+from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.charts import svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.insight.known import known_kinds, named, of_document
-from pykruise.cli.insight.outlook import Batch, Fate
-from pykruise.cli.insight.playing import Action, Drain, Play, Played, Sample, play
+from pykruise.cli.insight.outlook import OutlookBatch, PodFate
+from pykruise.cli.insight.playing import Drain, Play, PlayAction, Played, Sample, play
 from pykruise.cli.insight.playing.by_clock import ClockPlayed
-from pykruise.cli.insight.playing.by_clock import Fate as ClockFate
+from pykruise.cli.insight.playing.by_clock import TickFate as ClockFate
 from pykruise.cli.main import app
 from pykruise.cli.plan import changed_by, described, exit_code
 from pykruise.cli.simulate import drain_of, seconds, share, span
@@ -129,7 +129,7 @@ def pod(**status: Any) -> dict[str, Any]:
     }
 
 
-def _cause(document: dict[str, Any]) -> Cause | None:
+def _cause(document: dict[str, Any]) -> WaitCause | None:
     return cause_of(document, PodProjector()(msgspec.json.encode(document)), now=NOW)
 
 
@@ -158,13 +158,15 @@ def forecast_of(**changes: Any) -> Forecast:
 
 
 def test_a_plan_reads_well() -> None:
-    fates = (Fate(pod="web-a", do="update in place"), Fate(pod="web-b", do="update in place"))
+    fates = (PodFate(pod="web-a", do="update in place"), PodFate(pod="web-b", do="update in place"))
     forecast = forecast_of(
         fields=("spec.template.spec.containers[main].image: shop:1 → shop:2",),
         ways={"7c9d": "in place", "55aa": "recreated: spec.containers[main].env changed"},
         batches=(
-            Batch(number=1, fates=fates),
-            Batch(number=2, fates=(Fate(pod="web-c", do="delete"), Fate(pod="web-x", do="create"))),
+            OutlookBatch(number=1, fates=fates),
+            OutlookBatch(
+                number=2, fates=(PodFate(pod="web-c", do="delete"), PodFate(pod="web-x", do="create"))
+            ),
         ),
         stays={"the partition keeps it, or nothing was left to do": ("web-d",)},
         claims_created=("data-web-x",),
@@ -329,7 +331,8 @@ def test_the_json_of_a_play_has_what_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "struct", [Forecast, Batch, Fate, Explanation, Wait, Played, Action, Sample, ClockPlayed, ClockFate]
+    "struct",
+    [Forecast, OutlookBatch, PodFate, Explanation, Wait, Played, PlayAction, Sample, ClockPlayed, ClockFate],
 )
 def test_every_field_of_the_json_is_documented(struct: type[msgspec.Struct]) -> None:
     page = (Path(__file__).parents[4] / "docs" / "plan-and-explain.md").read_text("utf-8")

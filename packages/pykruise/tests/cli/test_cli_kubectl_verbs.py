@@ -7,13 +7,13 @@ import pytest
 from pykruise.cli.kubectl.adopting import counterpart
 from pykruise.cli.kubectl.command import GLOBAL
 from pykruise.cli.kubectl.creating import job_from, recreate_request
-from pykruise.cli.kubectl.environment import Changes, changed_env, read_changes, referring
+from pykruise.cli.kubectl.environment import EnvironmentChanges, changed_env, read_changes, referring
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
 from pykruise.cli.kubectl.executing import container_of
-from pykruise.cli.kubectl.flags import Flag, FlagError, parse, taken_out
+from pykruise.cli.kubectl.flags import KubectlFlag, KubectlFlagError, parse, taken_out
 from pykruise.cli.kubectl.getting import split_image
 from pykruise.cli.kubectl.kinds import pod_specs_of
-from pykruise.cli.kubectl.migrating import Counts, Move, cloneset_from, moved, moves
+from pykruise.cli.kubectl.migrating import MigrationCounts, Move, cloneset_from, moved, moves
 from pykruise.cli.kubectl.resources import Info, asked_for
 from pykruise.cli.kubectl.revisions import Revision, differences
 from pykruise.cli.kubectl.rollout import (
@@ -64,7 +64,7 @@ def test_flags_of_the_cluster_are_taken_out_of_a_command_line_wherever_they_stan
     call, left = taken_out([*words, "--as"], GLOBAL)
     assert left == ["plan", "clone/web", "--set", "replicas=3", "--", "--as"]
     assert (call.text("as"), call.text("server"), call.listed("as-group")) == ("joe", "https://x", ("a",))
-    with pytest.raises(FlagError, match="needs an argument: --token"):
+    with pytest.raises(KubectlFlagError, match="needs an argument: --token"):
         taken_out(["doctor", "--token"], GLOBAL)
 
 
@@ -81,11 +81,11 @@ def test_all_commands_can_be_loaded() -> None:
 # ── flags and arguments ──────────────────────────────────────────────────────
 
 FLAGS = (
-    Flag(name="output", short="o", help=""),
-    Flag(name="watch", short="w", type="bool", default="true", help=""),
-    Flag(name="dry-run", alone="unchanged", help=""),
-    Flag(name="replicas", type="int", help=""),
-    Flag(name="filename", short="f", type="words", help=""),
+    KubectlFlag(name="output", short="o", help=""),
+    KubectlFlag(name="watch", short="w", type="bool", default="true", help=""),
+    KubectlFlag(name="dry-run", alone="unchanged", help=""),
+    KubectlFlag(name="replicas", type="int", help=""),
+    KubectlFlag(name="filename", short="f", type="words", help=""),
 )
 
 
@@ -123,7 +123,7 @@ def test_flags_are_read_as_kubectl_reads_them(line: str, name: str, value: objec
     ],
 )
 def test_wrong_flags_are_refused_in_kubectls_words(line: str, words: str) -> None:
-    with pytest.raises(FlagError, match="^" + words.replace("(", r"\(")):
+    with pytest.raises(KubectlFlagError, match="^" + words.replace("(", r"\(")):
         parse([line], FLAGS)
 
 
@@ -453,7 +453,7 @@ def test_variables_change_where_they_stand_and_new_ones_come_behind() -> None:
     old = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
     changes = read_changes(["A=9", "C=3", "B-", "NOPE-"])
     assert changed_env(old, changes) == [{"name": "A", "value": "9"}, {"name": "C", "value": "3"}]
-    assert changed_env(old, Changes()) == old
+    assert changed_env(old, EnvironmentChanges()) == old
     with pytest.raises(KubectlError, match="can not both modify and remove"):
         read_changes(["A=1", "A-"])
 
@@ -533,7 +533,7 @@ def test_ports_of_a_cloneset_are_derived() -> None:
 @pytest.mark.parametrize(("wanted", "surge"), [(10, 2), (10, 1), (3, 5), (1, 1), (10, 100)])
 def test_a_migration_never_exceeds_its_surge_and_never_goes_below(wanted: int, surge: int) -> None:
     """cli cases 49, 50"""
-    counts = Counts(wanted=wanted, surge=surge, source=10)
+    counts = MigrationCounts(wanted=wanted, surge=surge, source=10)
     for move in moves(counts):
         counts = moved(counts, move)
         assert 10 <= counts.source + counts.scaled_out <= 10 + surge
@@ -541,9 +541,9 @@ def test_a_migration_never_exceeds_its_surge_and_never_goes_below(wanted: int, s
 
 
 def test_nothing_is_scaled_in_while_new_pods_are_not_available() -> None:
-    counts = Counts(wanted=4, surge=2, source=4, scaled_out=2, is_available=False)
+    counts = MigrationCounts(wanted=4, surge=2, source=4, scaled_out=2, is_available=False)
     assert list(moves(counts)) == []
-    assert next(iter(moves(Counts(wanted=4, surge=2, source=4, scaled_out=2)))) == Move(scale_in=2)
+    assert next(iter(moves(MigrationCounts(wanted=4, surge=2, source=4, scaled_out=2)))) == Move(scale_in=2)
 
 
 def test_a_cloneset_made_of_a_deployment_begins_empty_unless_copied() -> None:

@@ -10,10 +10,10 @@ from pykruise.cli.insight.playing import Drain, Play, Played, play
 from pykruise.cli.main import app
 from pykruise.cli.simulate_report import report
 from pykruise.kinds.gates import Gates
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from support.scenario import Object, cloneset, rolling
 
-BOTH_GATES = Settings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
+BOTH_GATES = ManagerSettings(gates=Gates.of(PodUnavailableBudgetUpdateGate=True))
 
 
 def budget(**spec: Any) -> Object:

@@ -8,7 +8,7 @@ import pytest
 from pykruise.cli.insight.known import is_of
 from pykruise.cli.insight.known import workloads as workload_kinds
 from pykruise.cli.insight.playing import Play, nodes_of_subsets, play
-from pykruise.cli.insight.playing.values import World
+from pykruise.cli.insight.playing.values import PlayWorld
 from pykruise.cli.simulate_report import report
 from support.scenario import Object
 from support.yaml_documents import yaml_documents
@@ -44,7 +44,7 @@ def test_an_example_is_played_to_its_end(path: Path) -> None:
     nodes, _ = nodes_of_subsets(beside, 3)
     # when
     played = play(
-        Play(first=workload, change=with_new_images(workload), beside=beside, world=World(nodes=nodes))
+        Play(first=workload, change=with_new_images(workload), beside=beside, world=PlayWorld(nodes=nodes))
     )
     # then
     outcome = report(path.name, played)[0].removeprefix(f"{path.name}: ")

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from pykruise.cli.insight.playing import NodeChange, Play, play
-from pykruise.cli.insight.playing.by_clock import ClockPlay, Fate, play_clock
+from pykruise.cli.insight.playing.by_clock import ClockPlay, TickFate, play_clock
 from pykruise.cli.main import app
 from pykruise.kinds.advancedcronjob.kind import KIND as CRON_JOB
 from pykruise.kinds.advancedcronjob.plan import MANY
@@ -49,10 +49,10 @@ def simulated(path: Path, document: Object, *args: str) -> Result:
     return CliRunner().invoke(app, ["simulate", "-f", str(path / "job.yaml"), *args])
 
 
-def fates(path: Path, document: Object, *args: str) -> list[Fate]:
+def fates(path: Path, document: Object, *args: str) -> list[TickFate]:
     result = simulated(path, document, "--from", BEGIN, "-o", "json", *args)
     assert result.exit_code == 0, result.output
-    return [msgspec.convert(fate, Fate) for fate in json.loads(result.output)[0]["fates"]]
+    return [msgspec.convert(fate, TickFate) for fate in json.loads(result.output)[0]["fates"]]
 
 
 # A schedule

@@ -11,7 +11,7 @@ from pykruise.kinds.statefulset.kind import KIND as STATEFUL_SET
 from pykruise.kube.program.flags import FlagError
 from pykruise.kube.program.serving import Address
 from pykruise.manager.flags import RESYNC_S, all_flags, help_text, parse
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 
 # What the published chart and the plain manifests pass.
 UPSTREAM = [
@@ -65,7 +65,7 @@ UPSTREAM = [
 ]
 
 
-def settings(*argv: str, environ: Mapping[str, str] | None = None) -> Settings:
+def settings(*argv: str, environ: Mapping[str, str] | None = None) -> ManagerSettings:
     return parse(argv, environ=environ or {}).settings
 
 
@@ -239,16 +239,16 @@ def test_the_help_names_every_flag() -> None:
 
 
 def test_what_depends_on_the_api_server_is_set_for_all_kinds() -> None:
-    settings = Settings(uses_resize=False)
+    settings = ManagerSettings(uses_resize=False)
     for kind in (CLONE_SET, DAEMON_SET, STATEFUL_SET):
         assert settings.of(kind).uses_resize is False
-        assert Settings().of(kind).uses_resize is True
+        assert ManagerSettings().of(kind).uses_resize is True
 
 
 @pytest.mark.parametrize("has_daemon", [True, False])
 def test_gates_of_pulling_ahead_get_to_their_kinds(has_daemon: bool) -> None:
     """inplace-update 6.15: one gate each, and neither without the agent on the nodes"""
     gates = Gates.of(PreDownloadImageForDaemonSetUpdate=True, KruiseDaemon=has_daemon)
-    settings = Settings(gates=gates)
+    settings = ManagerSettings(gates=gates)
     assert settings.of(DAEMON_SET).pre_download is has_daemon
     assert not settings.of(CLONE_SET).pre_download

@@ -21,7 +21,7 @@ from pykruise.kube.rbac import Right
 from pykruise.kube.resources import Resource
 from pykruise.manager.manager import Manager
 from pykruise.manager.roles import needed
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.pods.settings import settings_from
@@ -45,7 +45,7 @@ def manager_of(gates: Gates) -> Manager:
     """Built and not run: what it would watch is known then."""
     nowhere: Any = None
     return Manager(
-        Client(nowhere, rng=random.Random(1)), settings=Settings(gates=gates), rng=random.Random(1)
+        Client(nowhere, rng=random.Random(1)), settings=ManagerSettings(gates=gates), rng=random.Random(1)
     )
 
 
@@ -55,7 +55,7 @@ def watched(gates: Gates) -> set[str]:
 
 def read_by_others(kind: Kind, gates: Gates) -> set[str]:
     """What other kinds that are on look at, and what every manager looks at."""
-    settings = Settings(gates=gates)
+    settings = ManagerSettings(gates=gates)
     others = (item for item in ALL if item is not kind and item.is_enabled(gates.__getitem__))
     return {
         str(views.resource)
@@ -121,7 +121,7 @@ def test_a_kind_that_is_off_is_not_watched_and_has_no_controller(kind: Kind) -> 
     off = with_kind(kind, on=False)
     assert kind not in manager_of(off).kinds
     if kind.control is not None:
-        own = {str(views.resource) for views in views_of(kind.control, Settings(gates=off).of(kind))}
+        own = {str(views.resource) for views in views_of(kind.control, ManagerSettings(gates=off).of(kind))}
         assert not (own - read_by_others(kind, off)) & watched(off)
 
 
@@ -174,7 +174,7 @@ def test_without_the_daemon_nothing_of_what_needs_it_is_watched_allowed_or_set()
     # Workloads keep the right to jobs that they would make; no controller would work on them.
     why = {right.why for right in needed(WITHOUT_DAEMON) if right.resource in (*plurals, *more)}
     assert all(text.endswith(("to pull images ahead of updates", "what it makes")) for text in why)
-    settings = Settings(gates=WITHOUT_DAEMON)
+    settings = ManagerSettings(gates=WITHOUT_DAEMON)
     for kind in ALL:
         result = settings.of(kind) if kind.settings is not None else None
         assert not getattr(result, "pre_download", False), kind.name
@@ -220,7 +220,7 @@ def test_every_gate_may_be_flipped_alone(gate: str) -> None:
     }
     for kind in manager_of(gates).kinds:
         assert kind.control is not None
-        for views in views_of(kind.control, Settings(gates=gates).of(kind)):
+        for views in views_of(kind.control, ManagerSettings(gates=gates).of(kind)):
             assert (views.resource.group, views.resource.plural) in readable, (kind.name, str(views.resource))
     assert reviewers(admission_settings(gates))
 

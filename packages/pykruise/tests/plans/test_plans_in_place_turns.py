@@ -6,8 +6,8 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document
-from pykruise.plans.in_place_turns import Target, update_turn
-from pykruise.pods.in_place import Settings, UpdateSpec
+from pykruise.plans.in_place_turns import TurnTarget, update_turn
+from pykruise.pods.in_place import InPlaceSettings, UpdateSpec
 from pykruise.pods.lifecycle.states import LifecycleHook
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
@@ -38,12 +38,12 @@ def pod(state: str = "Normal", *, hooked: bool = False, serving: bool = True, **
 
 def turn(pod: PodView, hook: LifecycleHook | None) -> tuple[list[Patch], str]:
     """The writes, and the code of what the pod waits for."""
-    target = Target(
+    target = TurnTarget(
         revision="web-2",
         labels={keys.REVISION_LABEL: "web-2"},
         hook=hook,
         now=NOW,
-        settings=Settings(),
+        settings=InPlaceSettings(),
     )
     steps, waits = update_turn(pod, SPEC, target)
     patches = [step.action for step in steps if isinstance(step.action, Patch)]

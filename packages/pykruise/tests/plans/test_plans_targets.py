@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.resources import CONFIG_MAPS, Resource
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.owners import OwnerReference
@@ -239,7 +239,7 @@ class Server:
     @staticmethod
     def _found(document: Document | None) -> bytes:
         if document is None:
-            raise NotFoundError(Status(code=404, message="not found"))
+            raise NotFoundError(ErrorStatus(code=404, message="not found"))
         return orjson.dumps(document)
 
     def clock(self) -> float:

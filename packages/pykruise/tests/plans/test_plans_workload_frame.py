@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.schemas.types import Count, PlainCondition, Status
-from pykruise.plans.phases import Phase
+from pykruise.plans.phases import PlanPhase
 from pykruise.plans.workload_frame import changed_status, requeue_after, with_mismatch
 from pykruise.pods.workload.views import WorkloadView
 
@@ -44,16 +44,16 @@ def test_a_status_is_written_when_it_is_another_one(
     ("phases", "further", "expected"),
     [
         ([], [], None),
-        ([Phase()], [None], None),
-        ([Phase(look_at=NOW + 5), Phase(look_at=NOW + 3)], [NOW + 4], 3.0),
-        ([Phase(look_at=NOW + 5)], [NOW + 4, None], 4.0),
-        ([Phase(look_at=NOW - 5)], [], 0.0),
-        ([Phase(), Phase(is_partial=True)], [NOW + 4], 0.0),
+        ([PlanPhase()], [None], None),
+        ([PlanPhase(look_at=NOW + 5), PlanPhase(look_at=NOW + 3)], [NOW + 4], 3.0),
+        ([PlanPhase(look_at=NOW + 5)], [NOW + 4, None], 4.0),
+        ([PlanPhase(look_at=NOW - 5)], [], 0.0),
+        ([PlanPhase(), PlanPhase(is_partial=True)], [NOW + 4], 0.0),
     ],
     ids=["nothing", "no time", "a phase", "another time", "it has come", "there is more to write"],
 )
 def test_the_world_is_looked_at_again_when_time_alone_changes_something(
-    phases: list[Phase], further: list[float | None], expected: float | None
+    phases: list[PlanPhase], further: list[float | None], expected: float | None
 ) -> None:
     assert requeue_after(iter(phases), *further, now=NOW) == expected
 

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.plans.workloads import without_ghosts
 from pykruise.pods.workload.revisions import RevisionView
 from pykruise.pods.workload.views import Candidate, WorkloadView
@@ -24,7 +24,7 @@ class Server:
     async def get(self, *_: object) -> bytes:
         self.asked += 1
         if not self._uid:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return orjson.dumps({"metadata": {"uid": self._uid}})
 
 

@@ -11,10 +11,10 @@ import pytest
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.kube.values.selectors import EVERYTHING, NOTHING
-from pykruise.pods.in_place import Settings
+from pykruise.pods.in_place import InPlaceSettings
 from pykruise.pods.view import keys
 from pykruise.pods.workload.budgets import (
-    Answer,
+    BudgetAnswer,
     Operation,
     RefusalCode,
     ask,
@@ -32,7 +32,7 @@ from support.budgets import DEPLOYMENT, NOW, ago, allowed, budget, pod, pod_view
 
 DIGEST = "sha256:" + "a" * 64
 OTHER = "sha256:" + "b" * 64
-SETTINGS = Settings()
+SETTINGS = InPlaceSettings()
 
 
 def of(doc: Document, **spec: Any) -> Document:
@@ -247,7 +247,7 @@ def test_a_record_lets_its_pod_go_again_for_half_of_its_time_case_37(status: Any
 
 def answer_of(
     doc: Document | None, asked: Document, operation: Operation = Operation.DELETE, spent: int = 0
-) -> Answer:
+) -> BudgetAnswer:
     known = view(doc) if doc is not None else None
     return ask(known, pod_view(asked), operation, spent=spent, now=NOW, settings=SETTINGS)
 
@@ -255,15 +255,15 @@ def answer_of(
 @pytest.mark.parametrize(
     ("count", "spent", "expected"),
     [
-        (1, 0, Answer(spends=True)),
-        (2, 1, Answer(spends=True)),
+        (1, 0, BudgetAnswer(spends=True)),
+        (2, 1, BudgetAnswer(spends=True)),
         (0, 0, RefusalCode.EXHAUSTED),
         (-1, 0, RefusalCode.EXHAUSTED),
         (2, 2, RefusalCode.EXHAUSTED),
     ],
 )
 def test_a_pod_may_go_while_something_is_left_case_36(
-    count: int, spent: int, expected: Answer | RefusalCode
+    count: int, spent: int, expected: BudgetAnswer | RefusalCode
 ) -> None:
     answer = answer_of(budget(status=allowed(count)), tied("p1"), spent=spent)
     assert answer == expected or (answer.code == expected and answer.refusal and not answer.spends)
@@ -315,7 +315,7 @@ def test_too_many_pods_to_confirm_refuse_further_ones_case_60(
 def test_what_costs_nothing_may_always_go(
     doc: Document | None, asked: Document, operation: Operation
 ) -> None:
-    assert answer_of(doc, asked, operation) == Answer()
+    assert answer_of(doc, asked, operation) == BudgetAnswer()
 
 
 def test_an_ignored_selector_that_cannot_be_read_refuses_but_not_a_pod_that_does_not_serve() -> None:
@@ -323,7 +323,7 @@ def test_an_ignored_selector_that_cannot_be_read_refuses_but_not_a_pod_that_does
     doc = budget(status=allowed(9), ignoredPodSelector=wrong)
     answer = answer_of(doc, tied("p1"))
     assert (answer.code, answer.spends, bool(answer.refusal)) == (RefusalCode.INVALID, False, True)
-    assert answer_of(doc, tied("p1", ready=False)) == Answer()
+    assert answer_of(doc, tied("p1", ready=False)) == BudgetAnswer()
     # and one that means other pods changes nothing
     doc = budget(status=allowed(0), ignoredPodSelector={"matchLabels": {"app": "other"}})
     assert answer_of(doc, tied("p1")).code == RefusalCode.EXHAUSTED

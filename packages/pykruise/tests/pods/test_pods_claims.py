@@ -14,8 +14,8 @@ from pykruise.kube.values.owners import controller_of, owner_reference
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import IdSource, InstanceId
 from pykruise.pods.workload.claims import (
+    ClaimFate,
     ClaimView,
-    Fate,
     OwnerFacts,
     choose_ids,
     claim_documents,
@@ -241,7 +241,7 @@ def test_a_pod_that_its_owner_deletes_takes_its_claims_along() -> None:
     assert [claim.name for claim in claims_of(given, "aaaaa")] == ["data-web-aaaaa", "log-web-aaaaa"]
 
 
-def fates(*given: ClaimView, active: str = "", inactive: str = "") -> dict[str, Fate]:
+def fates(*given: ClaimView, active: str = "", inactive: str = "") -> dict[str, ClaimFate]:
     pods = {part: (f"web-{part}", f"uid-{part}") for part in inactive.split()}
     return {item.claim.name: item.fate for item in clean_up(given, active=active.split(), inactive=pods)}
 
@@ -250,7 +250,7 @@ def test_without_reuse_a_claim_goes_with_the_pod_that_terminates() -> None:
     """cloneset case 46"""
     clean_ups = clean_up([view("aaaaa")], active=(), inactive={"aaaaa": ("web-aaaaa", "pod-uid")})
     assert [(clean_up.fate, clean_up.pod, clean_up.pod_uid) for clean_up in clean_ups] == [
-        (Fate.HAND_OVER, "web-aaaaa", "pod-uid")
+        (ClaimFate.HAND_OVER, "web-aaaaa", "pod-uid")
     ]
 
 
@@ -274,15 +274,15 @@ def test_handing_a_claim_over_makes_the_pod_its_only_manager() -> None:
 def test_without_reuse_a_claim_whose_pod_is_gone_is_deleted() -> None:
     """cloneset case 47"""
     assert fates(view("aaaaa"), view("bbbbb"), active="bbbbb") == {
-        "data-web-aaaaa": Fate.DELETE,
-        "data-web-bbbbb": Fate.KEEP,
+        "data-web-aaaaa": ClaimFate.DELETE,
+        "data-web-bbbbb": ClaimFate.KEEP,
     }
 
 
 def test_claims_that_are_being_deleted_or_have_no_id_are_left_alone() -> None:
     """cloneset case 51"""
     bare = stored(claims(template("bare"), suffix="")[0])
-    assert fates(view("aaaaa", deleting=True), bare) == {bare.name: Fate.KEEP}
+    assert fates(view("aaaaa", deleting=True), bare) == {bare.name: ClaimFate.KEEP}
 
 
 def test_a_claim_follows_the_pod_that_its_owner_has_deleted() -> None:

@@ -6,15 +6,15 @@ import pytest
 
 from pykruise.pods.jobs.fan_out import (
     HELD,
-    Counts,
-    Decision,
+    FanOutCounts,
+    FanOutDecision,
+    FanOutTarget,
     Finish,
-    Hold,
+    JobPolicy,
+    JobRun,
     OnFailure,
-    Policy,
-    Run,
-    State,
-    Target,
+    TargetHold,
+    TargetState,
     fan_out,
     waiting_for,
 )
@@ -24,15 +24,15 @@ from pykruise.runtime.reasons import Reason
 NOW = 1000.0
 
 
-def of(text: str, *, failures: int = 1) -> list[Target]:
+def of(text: str, *, failures: int = 1) -> list[FanOutTarget]:
     """`a:active b:failed -c`: targets with their states (default: pending); with a dash one that is not wanted."""
     targets = []
     for word in text.split():
         name, _, state = word.partition(":")
         targets.append(
-            Target(
+            FanOutTarget(
                 name=name.lstrip("-"),
-                state=State(state or "pending"),
+                state=TargetState(state or "pending"),
                 is_wanted=not name.startswith("-"),
                 failures=failures if state in ("failed", "failing") else 0,
             )
@@ -41,13 +41,13 @@ def of(text: str, *, failures: int = 1) -> list[Target]:
 
 
 def decide(
-    text: str, *, started: float = NOW, run: Run | None = None, failures: int = 1, **policy: Any
-) -> Decision:
-    given = run or Run(started_at=started)
-    return fan_out(of(text, failures=failures), Policy(**policy), given, now=NOW)
+    text: str, *, started: float = NOW, run: JobRun | None = None, failures: int = 1, **policy: Any
+) -> FanOutDecision:
+    given = run or JobRun(started_at=started)
+    return fan_out(of(text, failures=failures), JobPolicy(**policy), given, now=NOW)
 
 
-def waiting(decision: Decision) -> dict[str, str]:
+def waiting(decision: FanOutDecision) -> dict[str, str]:
     return {name: str(why) for name, why in decision.waiting.items()}
 
 
@@ -118,14 +118,14 @@ def test_a_paused_job_starts_stops_and_judges_nothing() -> None:
     decision = decide("a b:failed -c:active d:ending e:active", **given)
     assert (decision.start, decision.stop, decision.finish, decision.pause) == ((), (), None, False)
     assert waiting(decision) == {"a": "paused", "d": "ending"}
-    assert decision.counts == Counts(wanted=4, active=2, failed=1)
+    assert decision.counts == FanOutCounts(wanted=4, active=2, failed=1)
 
 
 def test_a_failure_pauses_the_job_where_the_policy_says_so() -> None:
     decision = decide("a b:failed -c:active d:ending", on_failure=OnFailure.PAUSE, deadline_s=0)
     assert (decision.pause, decision.start, decision.stop, decision.finish) == (True, (), (), None)
     assert waiting(decision) == {"a": "paused", "d": "ending"}
-    assert decision.counts == Counts(wanted=3, active=1, failed=1)
+    assert decision.counts == FanOutCounts(wanted=3, active=1, failed=1)
     assert not decide("a b:failed").pause
     assert not decide("a b:succeeded", on_failure=OnFailure.PAUSE).pause
 
@@ -211,7 +211,7 @@ def test_the_job_is_looked_at_again_when_its_deadline_or_its_time_to_live_is_ove
 def test_a_job_that_is_over_starts_nothing_and_is_deleted_when_its_time_is_over(
     ago: int, policy: dict[str, Any], delete: bool, requeue: int | None, has_failed: bool
 ) -> None:
-    run = Run(started_at=0, finished_at=NOW - ago, has_failed=has_failed)
+    run = JobRun(started_at=0, finished_at=NOW - ago, has_failed=has_failed)
     decision = decide("a b:active -c:active d:ending", run=run, is_paused=True, deadline_s=0, **policy)
     assert (decision.start, decision.finish, decision.delete, decision.requeue_after_s) == (
         (),
@@ -221,7 +221,7 @@ def test_a_job_that_is_over_starts_nothing_and_is_deleted_when_its_time_is_over(
     )
     assert decision.stop == (("b", "c") if has_failed else ("c",))
     assert waiting(decision) == {"a": "over", "d": "ending"}
-    assert decision.counts == Counts(wanted=3, active=2)
+    assert decision.counts == FanOutCounts(wanted=3, active=2)
 
 
 # What it says
@@ -229,7 +229,7 @@ def test_a_job_that_is_over_starts_nothing_and_is_deleted_when_its_time_is_over(
 
 def test_targets_are_counted_by_their_state() -> None:
     text = "a b:active c:active d:failing e:ending f:succeeded g:failed -h:failed -i:succeeded j:succeeded"
-    counts = Counts(wanted=8, active=2, succeeded=3, failed=3)
+    counts = FanOutCounts(wanted=8, active=2, succeeded=3, failed=3)
     assert decide(text).counts == counts
     assert decide(text, deadline_s=0).counts == counts
 
@@ -242,8 +242,8 @@ NOTHING_FITS = Reason(Code.NO_TARGET, "no node fits")
     [
         ("", NOTHING_FITS),
         ("-a:active", NOTHING_FITS),
-        ("a b:active c", HELD[Hold.PARALLELISM]),
-        ("a:ending b:active", HELD[Hold.ENDING]),
+        ("a b:active c", HELD[TargetHold.PARALLELISM]),
+        ("a:ending b:active", HELD[TargetHold.ENDING]),
         ("a:succeeded", None),
     ],
 )

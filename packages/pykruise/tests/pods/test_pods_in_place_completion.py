@@ -8,10 +8,10 @@ import pytest
 
 from pykruise.agent.rules.container_metadata import container_hash
 from pykruise.pods.in_place import (
+    CompletionVerdict,
     ImageRecord,
-    Settings,
+    InPlaceSettings,
     UpdateState,
-    Verdict,
     containers_verdict,
     image_verdict,
     pod_verdict,
@@ -26,7 +26,7 @@ from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_docume
 
 DIGEST = "sha256:" + "ab" * 32
 OTHER_DIGEST = "sha256:" + "cd" * 32
-SCALING = Settings(vertical_scaling=True)
+SCALING = InPlaceSettings(vertical_scaling=True)
 
 
 def judge(
@@ -40,7 +40,7 @@ def judge(
     seconds: float = 1.0,
     ready: bool = True,
     waiting: str = "",
-) -> Verdict:
+) -> CompletionVerdict:
     """A container whose spec says `image` and whose status `shows` one, some seconds after the change."""
     return image_verdict(
         ContainerFacts(name="c1", image=image),
@@ -206,8 +206,8 @@ def pod_with(state: UpdateState | None = None, *containers: Any, **annotations: 
     return pod
 
 
-def verdict(pod: PaperPod, settings: Settings | None = None) -> Verdict:
-    return pod_verdict(pod.view(), now=NOW + 60, settings=settings or Settings())
+def verdict(pod: PaperPod, settings: InPlaceSettings | None = None) -> CompletionVerdict:
+    return pod_verdict(pod.view(), now=NOW + 60, settings=settings or InPlaceSettings())
 
 
 def record(**image_ids: str) -> UpdateState:
@@ -250,7 +250,7 @@ def test_a_record_of_a_container_that_the_pod_does_not_have_is_not_waited_for() 
     assert verdict(pod_with(record(gone="id-1"))).is_complete
 
 
-def settling(**changed_at: float) -> Verdict:
+def settling(**changed_at: float) -> CompletionVerdict:
     """Of containers that show another image of an unknown name, or, changed at 0, still the old one."""
     records = {name: ImageRecord(image_id="older") for name in reversed(changed_at)}
     state = UpdateState(
@@ -263,7 +263,7 @@ def settling(**changed_at: float) -> Verdict:
         pod.status_of(name)["image"] = "app:nightly"
         if not at:
             pod.status_of(name)["imageID"] = "older"
-    return pod_verdict(pod.view(), now=NOW + 60, settings=Settings())
+    return pod_verdict(pod.view(), now=NOW + 60, settings=InPlaceSettings())
 
 
 def test_of_several_open_containers_the_first_is_named_and_the_earliest_time_counts() -> None:
@@ -394,7 +394,7 @@ def test_an_environment_is_complete_when_all_containers_have_the_present_values(
 
 
 def test_without_the_gate_no_update_waits_for_environments() -> None:
-    assert verdict(fed_pod(), Settings(env_from_metadata=False)).is_complete
+    assert verdict(fed_pod(), InPlaceSettings(env_from_metadata=False)).is_complete
 
 
 @pytest.mark.parametrize(
@@ -481,6 +481,6 @@ def test_containers_changed_so_far_can_be_complete_while_others_wait() -> None:
     state = UpdateState(
         started_at=NOW, image_records={"c1": ImageRecord(image_id="older-id")}, next_images={"c2": "c2:v2"}
     )
-    assert containers_verdict(pod.view(), state, now=NOW, settings=Settings()).is_complete
+    assert containers_verdict(pod.view(), state, now=NOW, settings=InPlaceSettings()).is_complete
     pod.document["metadata"]["annotations"] = {keys.IN_PLACE_STATE_ANNOTATION: state_text(state)}
     assert verdict(pod).because == "containers wait for a later batch"

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykruise.pods.in_place import NotInPlace, RefMetadata, Settings, UpdateSpec, difference
+from pykruise.pods.in_place import InPlaceSettings, NotInPlace, RefMetadata, UpdateSpec, difference
 from pykruise.pods.view import keys
 from support.updatable_pod import fed_from
 
-SCALING = Settings(vertical_scaling=True)
-CLAIMS = Settings(compare_claims=True)
+SCALING = InPlaceSettings(vertical_scaling=True)
+CLAIMS = InPlaceSettings(compare_claims=True)
 
 
 class Revision(msgspec.Struct):
@@ -31,15 +31,15 @@ def template(
 
 
 def diff(
-    old: dict[str, Any], new: dict[str, Any], settings: Settings | None = None, **options: Any
+    old: dict[str, Any], new: dict[str, Any], settings: InPlaceSettings | None = None, **options: Any
 ) -> UpdateSpec | NotInPlace:
     return difference(
-        Revision(old), Revision(new), revision="web-new", settings=settings or Settings(), **options
+        Revision(old), Revision(new), revision="web-new", settings=settings or InPlaceSettings(), **options
     )
 
 
 def spec(
-    old: dict[str, Any], new: dict[str, Any], settings: Settings | None = None, **options: Any
+    old: dict[str, Any], new: dict[str, Any], settings: InPlaceSettings | None = None, **options: Any
 ) -> UpdateSpec:
     spec = diff(old, new, settings, **options)
     assert isinstance(spec, UpdateSpec), spec
@@ -47,7 +47,7 @@ def spec(
 
 
 def refused(
-    old: dict[str, Any], new: dict[str, Any], settings: Settings | None = None, **options: Any
+    old: dict[str, Any], new: dict[str, Any], settings: InPlaceSettings | None = None, **options: Any
 ) -> str:
     result = diff(old, new, settings, **options)
     assert isinstance(result, NotInPlace), result
@@ -76,7 +76,7 @@ def test_equal_revisions_leave_nothing_to_do() -> None:
 def test_a_pod_of_an_unknown_revision_does_not_go_in_place() -> None:
     """inplace-update case 3"""
     unknown = NotInPlace("the revision that the pod was built from is not known any more")
-    for settings in (Settings(), CLAIMS):
+    for settings in (InPlaceSettings(), CLAIMS):
         assert difference(None, Revision(template()), revision="web-new", settings=settings) == unknown
         assert difference(Revision(template()), None, revision="web-new", settings=settings) == unknown
 
@@ -107,7 +107,7 @@ def test_with_the_gate_off_labels_are_just_labels() -> None:
     update_spec = spec(
         template(FED, metadata={"labels": {"k": "v1"}}),
         template(FED, metadata={"labels": {"k": "v2", "k1": "v1"}}),
-        Settings(env_from_metadata=False),
+        InPlaceSettings(env_from_metadata=False),
     )
     assert not update_spec.ref_metadata
     assert not update_spec.update_env_from_metadata
@@ -309,7 +309,7 @@ def test_an_amount_written_another_way_is_no_change() -> None:
     [
         ("a", "b", CLAIMS, False, False),
         ("a", "b", CLAIMS, True, True),
-        ("a", "b", Settings(), False, True),
+        ("a", "b", InPlaceSettings(), False, True),
         ("a", "a", CLAIMS, False, True),
         (None, "b", CLAIMS, False, True),
         ("a", None, CLAIMS, False, True),
@@ -317,7 +317,7 @@ def test_an_amount_written_another_way_is_no_change() -> None:
     ],
 )
 def test_other_claim_templates_want_another_pod_when_both_revisions_know_theirs(
-    before: str | None, after: str | None, settings: Settings, ignore: bool, in_place: bool
+    before: str | None, after: str | None, settings: InPlaceSettings, ignore: bool, in_place: bool
 ) -> None:
     """inplace-update cases 19, 20; cloneset case 57"""
     old, new = Revision(template()), Revision(template(c(image="a:2")))
@@ -330,7 +330,7 @@ def test_other_claim_templates_want_another_pod_when_both_revisions_know_theirs(
 def test_the_kind_names_the_revision() -> None:
     """inplace-update case 21"""
     result = difference(
-        Revision(template()), Revision(template(c(image="a:2"))), revision="7c9d", settings=Settings()
+        Revision(template()), Revision(template(c(image="a:2"))), revision="7c9d", settings=InPlaceSettings()
     )
     assert isinstance(result, UpdateSpec)
     assert result.revision == "7c9d"
@@ -474,7 +474,7 @@ def test_the_image_of_a_native_sidecar_changes_in_place_that_of_a_plain_init_con
     """inplace-update case 10 and 9.2"""
     old = Revision(with_init("proxy:1", restart_policy=before))
     new = Revision(with_init("proxy:2", restart_policy=after))
-    result = difference(old, new, revision="web-2", settings=Settings())
+    result = difference(old, new, revision="web-2", settings=InPlaceSettings())
     if is_possible:
         assert isinstance(result, UpdateSpec)
         assert dict(result.images) == {"proxy": "proxy:2"}

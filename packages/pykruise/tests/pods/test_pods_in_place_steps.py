@@ -12,10 +12,10 @@ from pykruise.pods.in_place import (
     Broken,
     Complete,
     Continue,
+    InPlaceSettings,
     NextStep,
     PodPatch,
     RefMetadata,
-    Settings,
     UpdateSpec,
     Waiting,
     is_at_rest,
@@ -30,8 +30,8 @@ from support.updatable_pod import NOW, PaperPod, container, fed_from, pod_docume
 
 STATE, GRACE = keys.IN_PLACE_STATE_ANNOTATION, keys.IN_PLACE_GRACE_ANNOTATION
 LEGACY_STATE, LEGACY_GRACE = keys.LEGACY_IN_PLACE_STATE_ANNOTATION, keys.LEGACY_IN_PLACE_GRACE_ANNOTATION
-SETTINGS = Settings()
-SCALING = Settings(vertical_scaling=True)
+SETTINGS = InPlaceSettings()
+SCALING = InPlaceSettings(vertical_scaling=True)
 
 
 def images(revision: str = "web-new", *, grace: int = 0, **images: str) -> UpdateSpec:
@@ -43,7 +43,7 @@ def begin(
     spec: UpdateSpec,
     *,
     now: float = NOW,
-    settings: Settings = SETTINGS,
+    settings: InPlaceSettings = SETTINGS,
     metadata: Document | None = None,
 ) -> list[str]:
     """Start and carry out all writes; which subresources they went to."""
@@ -53,24 +53,24 @@ def begin(
     return pod.subresources[before:]
 
 
-def step(pod: PaperPod, *, after: float = 1.0, settings: Settings = SETTINGS) -> NextStep:
+def step(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> NextStep:
     return next_step(pod.view(), now=NOW + after, settings=settings)
 
 
-def go_on(pod: PaperPod, *, after: float = 1.0, settings: Settings = SETTINGS) -> Continue:
+def go_on(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> Continue:
     result = step(pod, after=after, settings=settings)
     assert isinstance(result, Continue), result
     pod.write(*result.writes)
     return result
 
 
-def waits(pod: PaperPod, *, after: float = 1.0, settings: Settings = SETTINGS) -> Waiting:
+def waits(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> Waiting:
     result = step(pod, after=after, settings=settings)
     assert isinstance(result, Waiting), result
     return result
 
 
-def completes(pod: PaperPod, *, after: float = 1.0, settings: Settings = SETTINGS) -> Complete:
+def completes(pod: PaperPod, *, after: float = 1.0, settings: InPlaceSettings = SETTINGS) -> Complete:
     completes = step(pod, after=after, settings=settings)
     assert isinstance(completes, Complete), completes
     return completes
@@ -267,7 +267,7 @@ def test_resources_go_into_the_spec_of_an_older_server_and_through_resize_on_a_n
     """inplace-update case 28"""
     older = PaperPod(pod_document(resizable()))
     newer = PaperPod(pod_document(resizable()))
-    assert begin(older, CPU_2, settings=Settings(vertical_scaling=True, uses_resize=False)) == [""]
+    assert begin(older, CPU_2, settings=InPlaceSettings(vertical_scaling=True, uses_resize=False)) == [""]
     assert begin(newer, CPU_2, settings=SCALING) == ["resize", ""]
     for pod in (older, newer):
         assert pod.spec_of("c1")["resources"] == {

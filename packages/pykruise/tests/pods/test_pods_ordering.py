@@ -14,7 +14,7 @@ from pykruise.pods.api import OrderPriorityTerm, PriorityStrategy, WeightPriorit
 from pykruise.pods.lifecycle.ordering import (
     MOST_SCATTERED,
     MOST_WEIGHTS,
-    Term,
+    OrderTerm,
     by_ordered_keys,
     by_priority,
     by_weight,
@@ -276,7 +276,7 @@ def scattered(
     for label, where in positions.items():
         builder.labelled({label: "v"}, *(letters[position] for position in where))
     pods = builder.pod_views()
-    terms = [Term(label, "v") for label in (*again, *positions)]
+    terms = [OrderTerm(label, "v") for label in (*again, *positions)]
     chosen = scatter(pods[:candidates], pods, terms)
     return " ".join(str(letters.index(pod.name.removeprefix("web-"))) for pod in chosen)
 

@@ -9,9 +9,9 @@ from pykruise.kube.ids import Key
 from pykruise.kube.schemas.types import Probe
 from pykruise.pods.probes.api import ContainerProbe, MarkerPolicy, ProbeState
 from pykruise.pods.probes.marks import (
-    Conflict,
+    MarkConflict,
+    MarkOutcome,
     Marks,
-    Outcome,
     conditions_after,
     marks_of,
     metadata_patch,
@@ -116,9 +116,11 @@ def test_the_markers_of_a_node_are_those_that_ask_and_those_that_have_answers() 
     assert marker_keys(node_probes(spec, status)) == {Key("shop", "m1"), Key("bank", "m2")}
 
 
-def outcome(name: str, state: str = "Succeeded", *, type_: str = "example.com/idle", **times: str) -> Outcome:
+def outcome(
+    name: str, state: str = "Succeeded", *, type_: str = "example.com/idle", **times: str
+) -> MarkOutcome:
     probe = ContainerProbe(container_name="c", name=name, pod_condition_type=type_, probe=Probe())
-    return Outcome(
+    return MarkOutcome(
         marker="m", probe=probe, state=ProbeState(name=name, state=state, message=f"says {name}", **times)
     )
 
@@ -171,7 +173,7 @@ def test_of_two_probes_with_one_condition_type_the_first_shows_it_and_the_others
         ("example.com/idle", "says p"),
         ("example.com/busy", "says r"),
     ]
-    assert conflicts == [Conflict(second, first)]
+    assert conflicts == [MarkConflict(second, first)]
 
 
 POLICIES = [

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pykruise.kube.values.group_kinds import GroupKind
-from pykruise.pods.workload.allowed_workloads import Listed, WhiteList, WhiteListError, read_white_list
+from pykruise.pods.workload.allowed_workloads import AllowedList, WhiteList, WhiteListError, read_white_list
 
-GAME = Listed(
+GAME = AllowedList(
     target=GroupKind("example.com", "Game"),
     version="v1",
     replicas_path="spec.size",
@@ -40,7 +40,7 @@ def test_a_kind_is_listed_with_what_is_between_it_and_its_pods(written: Callable
 
 
 def test_an_entry_is_found_by_group_and_kind() -> None:
-    other = Listed(target=GroupKind("example.com", "Quiz"))
+    other = AllowedList(target=GroupKind("example.com", "Quiz"))
     white_list = WhiteList(workloads=(other, GAME))
     assert white_list.find(GroupKind("example.com", "Game")) == GAME
     assert white_list.find(GroupKind("example.org", "Game")) is None

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykruise.sandbox.apiserver.managed.field_sets import EMPTY, FieldSet
-from pykruise.sandbox.apiserver.managed.owned import Owned, owned_by_creator, set_between, unlike
+from pykruise.sandbox.apiserver.managed.owned import OwnedFields, owned_by_creator, set_between, unlike
 from pykruise.sandbox.apiserver.managed.shapes import of_definition
 from pykruise.sandbox.apiserver.managed.values import compare
 from pykruise.sandbox.apiserver.objects.metadata import new_uid
@@ -21,8 +21,8 @@ POD = of_definition("io.k8s.api.core.v1.Pod")
 NOT_STATUS: FieldSet = {"f:status": {}}
 
 
-def owned(*, ignored: Any = EMPTY) -> Owned:
-    return Owned(CONFIG_MAP, empty={"metadata": {}}, ignored=ignored)
+def owned(*, ignored: Any = EMPTY) -> OwnedFields:
+    return OwnedFields(CONFIG_MAP, empty={"metadata": {}}, ignored=ignored)
 
 
 def config_map(**members: Any) -> dict[str, Any]:

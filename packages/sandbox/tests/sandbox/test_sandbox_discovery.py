@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin import Strategy, strategy_for
-from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Column, Subresource, builtin_entries
+from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, strategy_for
+from pykruise.sandbox.apiserver.catalog import (
+    Catalog,
+    CatalogEntry,
+    ServedColumn,
+    Subresource,
+    builtin_entries,
+)
 from pykruise.sandbox.apiserver.requests.discovery import discovery_answer
 from pykruise.sandbox.apiserver.requests.openapi import openapi_answer
 
@@ -34,7 +40,7 @@ def widgets(version: str = "v1", **schema: Any) -> CatalogEntry:
     )
     return CatalogEntry(
         resource=Resource("example.com", version, "widgets", "Widget"),
-        strategy=Strategy(),
+        strategy=BuiltinStrategy(),
         shelf="widgets.example.com",
         storage_version="v1",
         singular="widget",
@@ -43,7 +49,7 @@ def widgets(version: str = "v1", **schema: Any) -> CatalogEntry:
         categories=("all",),
         verbs=("get", "list", "create", "patch", "update", "delete"),
         subresources={"scale": scale},
-        columns=(Column(name="x"),),
+        columns=(ServedColumn(name="x"),),
         crd="widgets.example.com",
         schema={"type": "object", "properties": {"spec": {"type": "object", **schema}}},
     )

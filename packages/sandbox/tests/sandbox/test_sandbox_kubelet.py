@@ -16,7 +16,7 @@ from pykruise.kube.documents import decode, encode
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import LEASES, NODES, PODS
 from pykruise.sandbox.apiserver import ApiServer
-from pykruise.sandbox.apiserver.objects.storage import Change, MemoryStorage
+from pykruise.sandbox.apiserver.objects.storage import MemoryStorage, StorageChange
 from pykruise.sandbox.cluster import ClusterSettings
 from pykruise.sandbox.local import LocalTransport
 from pykruise.sandbox.nodes.faults import Rule
@@ -274,7 +274,7 @@ def leave_half_deleted(storage: MemoryStorage) -> None:
     left = decode(stored.raw)
     left["metadata"] |= {"deletionGracePeriodSeconds": 0, "resourceVersion": str(revision)}
     changed = msgspec.structs.replace(stored, raw=encode(left), revision=revision)
-    storage.commit(Change(revision=revision, shelf="pods", old=stored, new=changed))
+    storage.commit(StorageChange(revision=revision, shelf="pods", old=stored, new=changed))
 
 
 @pytest.mark.parametrize("finalizers", [[], ["example.com/kept"]])
@@ -347,7 +347,7 @@ async def test_nodes_that_were_found_are_taken_over_without_being_asked_for() ->
         return Kubelets(
             client,
             nodes=[NodeSpec(name=name) for name in names],
-            found=found,
+            existing=found,
             settings=KubeletSettings(lease_s=None),
             clock=clock,
             rng=random.Random(4),
@@ -360,7 +360,7 @@ async def test_nodes_that_were_found_are_taken_over_without_being_asked_for() ->
     await running
     # when
     result = [decode(raw) for raw in (await admin.list(NODES)).items]
-    after = kubelets(Client(counted, clock=clock, rng=random.Random(3)), "old", "new", found=result)
+    after = kubelets(Client(counted, clock=clock, rng=random.Random(3)), "old", "new", existing=result)
     running = asyncio.create_task(after.run())
     await after.wait_registered()
     # then

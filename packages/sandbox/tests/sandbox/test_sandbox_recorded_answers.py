@@ -11,7 +11,7 @@ from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import deep_copy
 from pykruise.kube.errors import Cause
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin import DecodeError, Strategy, strategy_for
+from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, DecodeError, strategy_for
 from pykruise.sandbox.apiserver.builtin.pod_spec import add_default_tolerations
 from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, builtin_entries
 from pykruise.sandbox.apiserver.custom.schema import StructuralSchema
@@ -32,7 +32,7 @@ def entry_of(doc: Case) -> CatalogEntry:
     return ENTRIES[doc["apiVersion"], doc["kind"]]
 
 
-def strategy_of(doc: Case) -> Strategy:
+def strategy_of(doc: Case) -> BuiltinStrategy:
     return strategy_for(entry_of(doc).resource)
 
 
@@ -199,6 +199,6 @@ def test_a_resource_without_rules_of_its_own_gets_the_generic_ones() -> None:
     # when
     strategy = strategy_for(Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False))
     # then
-    assert type(strategy) is Strategy
+    assert type(strategy) is BuiltinStrategy
     assert strategy.spec_changed({"spec": 1}, {"spec": 2}) is None
     assert strategy.graceful_deletion({}, {}) is None

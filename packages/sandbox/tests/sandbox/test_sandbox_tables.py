@@ -8,8 +8,8 @@ import pytest
 
 from pykruise.kube.clock import parse_time
 from pykruise.kube.resources import Resource
-from pykruise.sandbox.apiserver.builtin import Strategy, strategy_for
-from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, Column, builtin_entries
+from pykruise.sandbox.apiserver.builtin import BuiltinStrategy, strategy_for
+from pykruise.sandbox.apiserver.catalog import Catalog, CatalogEntry, ServedColumn, builtin_entries
 from pykruise.sandbox.apiserver.printing.cells import human_duration
 from pykruise.sandbox.apiserver.printing.json_path import JSONPathError, compile_path
 from pykruise.sandbox.apiserver.printing.tables import table_for
@@ -46,10 +46,10 @@ def test_an_age_has_two_units_at_most(seconds: int, shown: str) -> None:
     assert human_duration(seconds) == shown
 
 
-def custom(*columns: Column) -> CatalogEntry:
+def custom(*columns: ServedColumn) -> CatalogEntry:
     return CatalogEntry(
         resource=Resource("example.com", "v1", "widgets", "Widget"),
-        strategy=Strategy(),
+        strategy=BuiltinStrategy(),
         shelf="widgets.example.com",
         storage_version="v1",
         columns=columns,
@@ -104,7 +104,7 @@ def test_the_columns_of_a_custom_resource_are_typed() -> None:
         ("string", "a path that makes no sense", None),
     ]
     columns = [
-        Column(name=path, type=kind, json_path=path, priority=number % 2)
+        ServedColumn(name=path, type=kind, json_path=path, priority=number % 2)
         for number, (kind, path, _) in enumerate(cells)
     ]
     # when

@@ -18,7 +18,7 @@ import msgspec
 from pykruise.agent.containers import PodRef, Stop, newest_containers, scheme_id, stop
 from pykruise.agent.cri.errors import CriError
 from pykruise.agent.cri.runtimes import Runtime, Runtimes
-from pykruise.agent.cri.values import CONTAINER_HASH, Container
+from pykruise.agent.cri.values import CONTAINER_HASH, CriContainer
 from pykruise.agent.rules.container_metadata import (
     NodePod,
     Reported,
@@ -153,7 +153,7 @@ class MetadataReporter:
                 result.setdefault(runtime.name, (runtime, {}))[1][name] = container_id
         return list(result.values())
 
-    async def _entry(self, pod: NodePod, runtime: Runtime, container: Container) -> tuple[Reported, bool]:
+    async def _entry(self, pod: NodePod, runtime: Runtime, container: CriContainer) -> tuple[Reported, bool]:
         """The report about a container, and whether the report is complete."""
         container_id = scheme_id(runtime, container)
         known = (pod.reported or {}).get(container.name)
@@ -174,7 +174,7 @@ class MetadataReporter:
         return msgspec.structs.replace(known, env_hash=env_hash), True
 
     async def _values(
-        self, runtime: Runtime, container: Container, sources: Sequence[EnvSource]
+        self, runtime: Runtime, container: CriContainer, sources: Sequence[EnvSource]
     ) -> Mapping[str, str] | None:
         """The environment that the container was started with; None when it cannot be read now."""
         if not sources:
@@ -227,7 +227,7 @@ def environment_in(text: bytes) -> Mapping[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-def _stop_of(container: Container) -> Stop:
+def _stop_of(container: CriContainer) -> Stop:
     """As the kubelet noted at the container."""
     noted = {**container.labels, **container.annotations}
     graces = [int(noted[name]) for name in GRACE_LABELS if noted.get(name, "").isdecimal()]

@@ -33,7 +33,7 @@ Right = tuple[str, str]
 """A resource (`clonesets.apps.kruise.io`) and a namespace; empty: all of them."""
 
 
-class User(msgspec.Struct, frozen=True, kw_only=True):
+class DashboardUser(msgspec.Struct, frozen=True, kw_only=True):
     """The user of a request, as a TokenReview reports it."""
 
     name: str
@@ -80,7 +80,7 @@ class _Answer(msgspec.Struct, frozen=True):
 class ReviewedAccess:
     """API server's answers about a user. `client`: may create SubjectAccessReviews. `clock`: seconds, never back."""
 
-    def __init__(self, client: Client, user: User, *, clock: Callable[[], float]) -> None:
+    def __init__(self, client: Client, user: DashboardUser, *, clock: Callable[[], float]) -> None:
         self._client = client
         self._user = user
         self._clock = clock

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from pykruise.dashboard.access import Access
-from pykruise.dashboard.board import Board, Changes, Row
+from pykruise.dashboard.board import Board, BoardChanges, Row
 
 JOINED_S: Final = 0.25
 """Changes of so long go out together."""
@@ -129,7 +129,7 @@ class RowStream:
         self._said = said
         return [event("status", said)]
 
-    def _events(self, changes: Changes, *, is_first: bool) -> Sequence[bytes]:
+    def _events(self, changes: BoardChanges, *, is_first: bool) -> Sequence[bytes]:
         self._version = changes.version
         rows = [row for row in changes.rows if self._may_see(row)]
         gone = [row.id for row in changes.gone if self._may_see(row)]

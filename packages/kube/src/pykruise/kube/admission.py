@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kube.documents import Document, labels_of, same
-from pykruise.kube.errors import Cause, Status
+from pykruise.kube.errors import Cause, ErrorStatus
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.cel import Interests
 from pykruise.kube.values.selectors import selector_from
@@ -60,7 +60,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
 class AdmissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Allowed (`refusal` is None), possibly with a changed object; or refused."""
 
-    refusal: Status | None = None
+    refusal: ErrorStatus | None = None
     object: dict[str, Any] | None = None
     """The object as the reviewer wants it stored; None: unchanged. Only a mutating reviewer may set it."""
     warnings: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ from pykruise.runtime.execute import Executor
 from pykruise.runtime.named_kinds import FurtherKinds
 from pykruise.runtime.plan import Note
 from pykruise.runtime.read import Around, Memories, Read
-from pykruise.runtime.reconcile import Owner, Reconciler, RecordEvent
+from pykruise.runtime.reconcile import ReconciledOwner, Reconciler, RecordEvent
 from pykruise.runtime.rollouts import RolloutMeter
 from pykruise.runtime.shared_keys import SharedKeys, SharedKind
 from pykruise.runtime.sources import Sources
@@ -119,7 +119,7 @@ class KindContext:
         recorder = EventRecorder(self.client, component, clock=self.clock, rng=self.rng, memory=self._events)
         self.recorders.append(recorder)
 
-        def record(owner: Owner, note: Note, count: int) -> None:
+        def record(owner: ReconciledOwner, note: Note, count: int) -> None:
             about = note.about or owner
             recorder.record(
                 about.resource,

@@ -42,7 +42,7 @@ class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
     """The ConfigMap's name."""
     key: str
     """Key of the list in the ConfigMap's data."""
-    read: Callable[[str | None], Sequence["Listed"]]
+    read: Callable[[str | None], Sequence["ListedKind"]]
     """Reads the list; None: there is none. Raises ValueError."""
     namespace: Callable[[Any], str]
     """Namespace of the settings: the manager's own, which has the ConfigMap."""
@@ -54,7 +54,7 @@ class FurtherReads(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds that are looked at in any case."""
 
 
-class Listed(Protocol):
+class ListedKind(Protocol):
     """A kind on the list."""
 
     @property

@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kinds import kinds
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer
 from pykruise.kube.documents import get_path, labels_of
-from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.errors import ErrorStatus, KubeError
 from pykruise.kube.resources import Resource
 
 LABEL: Final = "policy.kruise.io/delete-protection"
@@ -36,7 +36,7 @@ _NAMESPACES: Final = ("", "namespaces")
 _CRDS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
-class Counts(Protocol):
+class ProtectionCounts(Protocol):
     """Counts of the cluster that protection needs. Each raises KubeError when it cannot be known."""
 
     async def active_pods(self, namespace: str) -> int:
@@ -72,7 +72,7 @@ class Protection:
 
     def __init__(
         self,
-        counts: Counts | None = None,
+        counts: ProtectionCounts | None = None,
         *,
         is_on: bool,
         crd_cascading: bool = False,
@@ -101,7 +101,7 @@ class Protection:
         self._note(request)
         message = f"forbidden by ResourcesProtectionDeletion for {LABEL}={value}{why}"
         return AdmissionAnswer(
-            refusal=Status(status="Failure", message=message, reason="Forbidden", code=403)
+            refusal=ErrorStatus(status="Failure", message=message, reason="Forbidden", code=403)
         )
 
     async def _why_not(
@@ -144,7 +144,7 @@ class Protection:
             return result
         return f" and active CRs {result}>0" if result else None
 
-    async def _counted(self, what: str, count: Callable[[Counts], Awaitable[int]]) -> int | str:
+    async def _counted(self, what: str, count: Callable[[ProtectionCounts], Awaitable[int]]) -> int | str:
         """How many, or why that is not known: then nothing is deleted."""
         if self._counts is None:
             return f", and {what} cannot be counted here"

@@ -29,9 +29,9 @@ from pykruise.admission.reviews import ReviewDispatcher
 from pykruise.kube.client.transport import Response
 from pykruise.kube.control.offload import Aside
 from pykruise.kube.control.quota import FullError, Quota
-from pykruise.kube.http.app import Limits as HttpLimits
+from pykruise.kube.http.app import HttpLimits as HttpLimits
 from pykruise.kube.http.server import HttpServer
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ _REFUSALS: Final[Mapping[int, str]] = {
 }
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class WebhookLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one server. Sizes in bytes, times in seconds."""
 
     requests: int = 256
@@ -96,7 +96,7 @@ class PostPath(msgspec.Struct, frozen=True):
 
     poster: Poster
     body: int | None = None
-    """Instead of `Limits.body`."""
+    """Instead of `WebhookLimits.body`."""
     long: LongBodies | None = None
     """Queue in which long bodies wait; None: they do not wait."""
     is_open: bool = False
@@ -116,13 +116,13 @@ class WebhookServer:
         *,
         host: str = "0.0.0.0",
         port: int = 9876,
-        limits: Limits | None = None,
+        limits: WebhookLimits | None = None,
         client_authority: Path | None = None,
     ) -> None:
         self._paths = dict(paths)
         self._host = host
         self._port = port
-        self._limits = limits or Limits()
+        self._limits = limits or WebhookLimits()
         self._pair: tuple[Path, Path] | None = None
         self._authority = ClientAuthority(client_authority) if client_authority is not None else None
         self._tls = _context()
@@ -194,7 +194,7 @@ class WebhookServer:
 
     # ── what HttpServer asks ─────────────────────────────────────────────────
 
-    def admit(self, request: Request) -> Response | None:
+    def admit(self, request: WireRequest) -> Response | None:
         """The refusal of a request for an unknown path, or that there is no room for."""
         if request.path == _HEALTH:
             # It waits for nothing, so it takes no place of a review's. Nor does it take a body.
@@ -215,7 +215,7 @@ class WebhookServer:
             return self._turned_away()  # before the body comes: reading it costs too
         return None
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: WireRequest) -> Response:
         """Answer of the responder of the request's path."""
         if request.path == _HEALTH:
             return Response(200, {}, b"")
@@ -229,7 +229,7 @@ class WebhookServer:
         except FullError:
             return self._turned_away()
 
-    def failed(self, code: int, request: Request) -> Response:
+    def failed(self, code: int, request: WireRequest) -> Response:
         """The answer to what is no request, or breaks a limit."""
         if code == 429:
             return self._turned_away()
@@ -255,7 +255,7 @@ class WebhookServer:
         return _plain(429, "too many reviews at once; come back in a second", **{"retry-after": "1"})
 
 
-def _http_limits(limits: Limits) -> HttpLimits:
+def _http_limits(limits: WebhookLimits) -> HttpLimits:
     return HttpLimits(
         head=limits.head,
         body=limits.body,
@@ -271,7 +271,7 @@ def _http_limits(limits: Limits) -> HttpLimits:
     )
 
 
-def _is_long(request: Request, long: LongBodies) -> bool:
+def _is_long(request: WireRequest, long: LongBodies) -> bool:
     """Whether the body that comes is long, or of unknown length."""
     length = request.headers.get("content-length", "")
     return not length.isdecimal() or len(length) > 19 or int(length) >= long.size

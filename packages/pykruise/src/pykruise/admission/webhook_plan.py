@@ -23,11 +23,11 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.admission.certificates import Certificates, Facts, judge, shares_authority
+from pykruise.admission.certificates import CertificateFacts, Certificates, judge, shares_authority
 from pykruise.admission.configurations import (
     CONFIGURATIONS,
-    ConfigurationError,
     Endpoint,
+    WebhookConfigurationError,
     current_conditions,
     desired_conversion,
     desired_webhooks,
@@ -175,7 +175,7 @@ class Examined(msgspec.Struct, frozen=True):
     """Certificates, and what is to be known of them."""
 
     certificates: Certificates
-    facts: Facts
+    facts: CertificateFacts
 
 
 def plan_certificates(
@@ -212,7 +212,7 @@ def plan_certificates(
 # ── configurations and CRDs ──────────────────────────────────────────────────
 
 
-class Patch(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedPatch(msgspec.Struct, frozen=True, kw_only=True):
     """One write: the narrowest JSON patch, and the version that it was planned for."""
 
     resource: Resource
@@ -230,7 +230,7 @@ class Patch(msgspec.Struct, frozen=True, kw_only=True):
 class ConfigurationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Planned changes of webhook configurations and CRDs."""
 
-    patches: tuple[Patch, ...] = ()
+    patches: tuple[PlannedPatch, ...] = ()
     problems: tuple[str, ...] = ()
     """Problems that only a person can correct; patches are written nevertheless."""
     again_s: float | None = None
@@ -241,7 +241,7 @@ class ConfigurationPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_configurations(
-    observed: Observed, target: WebhookTarget, *, waits: Waits, futile: Sequence[Patch] = ()
+    observed: Observed, target: WebhookTarget, *, waits: Waits, futile: Sequence[PlannedPatch] = ()
 ) -> ConfigurationPlan:
     """`futile`: patches that changed nothing. They are not planned again, as long as the object stays the same."""
     draft = _Draft(observed, target, _Waiting(waits, at=observed.at), futile)
@@ -263,10 +263,10 @@ class _Draft:
     """A ConfigurationPlan in the making."""
 
     def __init__(
-        self, observed: Observed, target: WebhookTarget, waiting: _Waiting, futile: Sequence[Patch]
+        self, observed: Observed, target: WebhookTarget, waiting: _Waiting, futile: Sequence[PlannedPatch]
     ) -> None:
         self.waiting = waiting
-        self.patches: list[Patch] = []
+        self.patches: list[PlannedPatch] = []
         self.problems: list[str] = []
         self.needs_selectors = False
         self._observed = observed
@@ -292,7 +292,7 @@ class _Draft:
                 wanted = desired_webhooks(
                     live, rules, endpoint=self._target.endpoint, bundle=self._observed.bundle
                 )
-            except ConfigurationError as error:
+            except WebhookConfigurationError as error:
                 self.problems.append(f"{resource}: {error}")
                 return
             if not self._patch(resource, live, wanted, because=because):
@@ -365,6 +365,8 @@ class _Draft:
         ):
             return False
         self.patches.append(
-            Patch(resource=resource, name=name, version=version, operations=operations, because=because)
+            PlannedPatch(
+                resource=resource, name=name, version=version, operations=operations, because=because
+            )
         )
         return True

@@ -32,7 +32,7 @@ from pykruise.admission.webhook_plan import (
     CrdView,
     Examined,
     Observed,
-    Patch,
+    PlannedPatch,
     Waits,
     WebhookTarget,
     plan_certificates,
@@ -98,7 +98,7 @@ class WebhookSync:
         self._work: CertificateWork = work or InProcess()
         self._certificate_waits: Waits = {}
         self._configuration_waits: Waits = {}
-        self._futile: deque[Patch] = deque(maxlen=_MOST_FUTILE)
+        self._futile: deque[PlannedPatch] = deque(maxlen=_MOST_FUTILE)
 
     async def reconcile(self, crds: Callable[[], Awaitable[Sequence[CrdView]]]) -> float | None:
         """One pass; returns in how many seconds another is due although nothing changes (None: never).
@@ -216,7 +216,7 @@ class WebhookSync:
         except NotFoundError:
             return None
 
-    async def _write(self, patch: Patch) -> None:
+    async def _write(self, patch: PlannedPatch) -> None:
         """Raises ConflictError when the object changed meanwhile."""
         try:
             raw = await self._client.patch(

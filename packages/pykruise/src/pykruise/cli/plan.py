@@ -27,7 +27,7 @@ from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document, decode, deep_copy, get_path
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import WorkloadInsight
 from pykruise.plans.kind import Kind
 
@@ -101,7 +101,12 @@ async def _noted_if_long(work: Awaitable[T], what: str, note: Callable[[str], ob
 
 
 async def planned(
-    client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
+    client: Client,
+    document: Document,
+    *,
+    namespace: str,
+    now: Instant,
+    settings: ManagerSettings | None = None,
 ) -> Forecast | Outlook:
     """Forecast of applying the object, for any kind. Raises KubeError for what cannot be read."""
     kind = of_document(document)

@@ -26,7 +26,7 @@ from pykruise.cli.insight.playing import (
     NodeChange,
     Outage,
     Play,
-    World,
+    PlayWorld,
     nodes_in,
     nodes_of_subsets,
     play,
@@ -75,7 +75,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     """Start of a clock's simulation; empty: now."""
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class SimulatedTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A live object, and where it is."""
 
     name: str
@@ -88,7 +88,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 async def run_simulate(
     file: Path | None,
     *,
-    target: Target | None = None,
+    target: SimulatedTarget | None = None,
     changes: Sequence[Path],
     conditions: Conditions,
     svg: Path | None,
@@ -235,7 +235,7 @@ def _play_of(given: _Given, change: _Given, conditions: Conditions) -> Play:
         beside_changes=change.beside,
         namespace=about["metadata"].get("namespace") or "default",
         start=START,
-        world=World(nodes=given.nodes),
+        world=PlayWorld(nodes=given.nodes),
         nodes=conditions.nodes,
         ready_after_s=(least, most),
         fail_share=share(conditions.fail_pod),
@@ -363,7 +363,7 @@ async def _clock_of(
 
 
 async def _live(
-    target: Target, conditions: Conditions, begin: Instant, reach: Reach
+    target: SimulatedTarget, conditions: Conditions, begin: Instant, reach: Reach
 ) -> tuple[list[Document], ClockPlay | None]:
     """A live object as a manifest, or as the play of its clock."""
     kind, name = of_name(target.name)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pykruise.cli.insight.charts import terminal_chart
 from pykruise.cli.insight.explaining import waits_lines
 from pykruise.cli.insight.playing import (
-    Action,
+    PlayAction,
     Played,
 )
 from pykruise.kube.values.durations import short_duration
@@ -129,7 +129,7 @@ def _count(played: Played, do: str) -> int:
 def _timeline(played: Played) -> list[str]:
     """Events in order; actions of one moment together."""
     lines: list[tuple[float, str]] = list(played.events)
-    groups: dict[tuple[int, int, str], list[Action]] = {}
+    groups: dict[tuple[int, int, str], list[PlayAction]] = {}
     for action in played.actions:
         groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
     for (_, _, do), actions in groups.items():
@@ -137,6 +137,6 @@ def _timeline(played: Played) -> list[str]:
     return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(lines, key=lambda line: line[0])]
 
 
-def _named(action: Action) -> str:
+def _named(action: PlayAction) -> str:
     where = action.subset or action.node
     return f"{action.name} ({where})" if where else action.name

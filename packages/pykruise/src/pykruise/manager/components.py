@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
-class Component(Protocol):
+class ManagerComponent(Protocol):
     """A part of a manager with a life of its own."""
 
     @property

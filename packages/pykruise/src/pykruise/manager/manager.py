@@ -30,9 +30,9 @@ from pykruise.kube.control.queue import QueueStats
 from pykruise.kube.election.leases import LeaderElector
 from pykruise.kube.election.membership import Membership
 from pykruise.kube.ids import Key
-from pykruise.manager.components import Component
+from pykruise.manager.components import ManagerComponent
 from pykruise.manager.oversight import Oversight
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import SHARED
 from pykruise.runtime.operator import Operator, Work
@@ -76,8 +76,8 @@ class Manager:
         self,
         client: Client,
         *,
-        settings: Settings | None = None,
-        components: Sequence[Component] = (),
+        settings: ManagerSettings | None = None,
+        components: Sequence[ManagerComponent] = (),
         kinds: Sequence[Kind] | None = None,
         elector: LeaderElector | None = None,
         membership: Membership | None = None,
@@ -93,7 +93,7 @@ class Manager:
         """`before_renewal`: called with the API group of a definition that changed, before its objects are read
         again."""
         rng = rng or random.Random()
-        self.settings = settings = settings or Settings()
+        self.settings = settings = settings or ManagerSettings()
         self._kinds = tuple(
             kind
             for kind in (all_kinds() if kinds is None else kinds)
@@ -164,7 +164,7 @@ class Manager:
         return self._kinds
 
     @property
-    def components(self) -> Sequence[Component]:
+    def components(self) -> Sequence[ManagerComponent]:
         """Parts that run besides the controllers."""
         return self._components
 

@@ -70,7 +70,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, kw_only=True):
     protection_log_folder: str = "/log"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ManagerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about one manager. What a kind is to go by is `of(kind)`."""
 
     gates: Gates = Gates()

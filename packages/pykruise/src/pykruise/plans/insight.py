@@ -17,7 +17,7 @@ from pykruise.runtime.plan import Plan
 from pykruise.runtime.views import Views
 
 
-class Strategy(msgspec.Struct, frozen=True, kw_only=True):
+class RolloutStrategy(msgspec.Struct, frozen=True, kw_only=True):
     """How a spec wants its pods to get a new template."""
 
     in_place: Literal["never", "if possible", "only"]
@@ -40,15 +40,15 @@ def strategy_by_policy(
     *,
     min_ready_s: Callable[[Any], int],
     recreates_because: str = "podUpdatePolicy is ReCreate",
-) -> Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]:
+) -> Callable[[Mapping[str, Any]], tuple[RolloutStrategy | None, str]]:
     """`WorkloadInsight.strategy` of a kind whose spec has a policy of updates. `read_spec`: the spec, typed, or None
     and what cannot be read. `recreates_because`: which policy says so."""
 
-    def strategy(spec: Mapping[str, Any]) -> tuple[Strategy | None, str]:
+    def strategy(spec: Mapping[str, Any]) -> tuple[RolloutStrategy | None, str]:
         read, problem = read_spec(spec)
         if read is None:
             return None, problem
-        strategy = Strategy(
+        strategy = RolloutStrategy(
             in_place=_WAYS.get(read.policy, "never"),
             recreates_because=recreates_because,
             is_paused=read.is_paused,
@@ -61,7 +61,7 @@ def strategy_by_policy(
     return strategy
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class RolloutCounts(msgspec.Struct, frozen=True, kw_only=True):
     """How far a workload is, from its spec and status. Unit: pods."""
 
     wanted: int
@@ -97,9 +97,9 @@ class WorkloadInsight(Insight, frozen=True, kw_only=True):
     """A kind that owns pods. Its snapshots have `pods` and `revisions`, and its settings `in_place` where a strategy
     is not "never"."""
 
-    strategy: Callable[[Mapping[str, Any]], tuple[Strategy | None, str]]
+    strategy: Callable[[Mapping[str, Any]], tuple[RolloutStrategy | None, str]]
     """Strategy in a spec; or None and the unreadable part."""
-    counts: Callable[[Document, Mapping[str, Any], Plan], Counts]
+    counts: Callable[[Document, Mapping[str, Any], Plan], RolloutCounts]
     """Counts from the document, the status (stored, or as planned), and the plan."""
     has_claim: Callable[[Document, Document], bool] = is_owner
     """Whether a claim of its namespace is one of its pods'."""

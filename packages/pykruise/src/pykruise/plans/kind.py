@@ -20,7 +20,7 @@ from pykruise.plans.insight import Insight
 from pykruise.plans.pod_steps import PodSteps
 from pykruise.plans.review import Reviews
 from pykruise.plans.shown import Shown
-from pykruise.plans.stored_values import Stored
+from pykruise.plans.stored_values import StoredSpec
 from pykruise.pods.settings import Gate, NoSettings
 from pykruise.pods.workload.amounts import Amount
 from pykruise.pods.workload.derived_names import DerivedName
@@ -50,7 +50,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     settings: type[msgspec.Struct] = NoSettings
     """A frozen Struct; each field says where its value is from (pods/settings.py)."""
     reviews: Reviews = Reviews()
-    stored: Stored | None = None
+    stored: StoredSpec | None = None
     """How its controller judges what is stored; None: it takes what its views can read."""
     amounts: tuple[Amount, ...] = ()
     """Its int-or-percent fields, and numbers that are used as such."""

@@ -42,7 +42,7 @@ OTHERS_FIRST: Final = Reason(Code.TURN, "waits for its turn: others are being up
 """Why pods of an older revision are left alone, whatever the kind."""
 
 
-class Phase(msgspec.Struct, frozen=True, kw_only=True):
+class PlanPhase(msgspec.Struct, frozen=True, kw_only=True):
     """The writes of one phase, the pods left alone with their reasons, and what to tell."""
 
     stages: tuple[Stage, ...] = ()

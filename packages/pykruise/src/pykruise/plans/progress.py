@@ -1,6 +1,6 @@
 """How far an object is, as a declaration: one phase and counts, of fields of its document alone.
 
-Rollout, Rules (values of a kind) + document ──▶ progress_of() ──▶ Progress: Progressing, Healthy, Degraded, Paused, …
+Rollout, PhaseRules (values of a kind) + document ▶ progress_of() ▶ Progress: Progressing, Healthy, Degraded, Paused, …
 
 Pure. It is declared by values and not by a function, so that manager/argocd.py can write the same as Lua: everybody who
 has the document comes to the same phase. This module is light, for commands that start at once.
@@ -187,7 +187,7 @@ Condition = Is | IsTrue | Has | Positive | Less | Differs
 # ── how far an object is ─────────────────────────────────────────────────────
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class ProgressCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Where an object says how far it is; those that a kind does not have are None."""
 
     wanted: Number | None = None
@@ -251,7 +251,7 @@ class Rollout(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Pods get a new revision. The conditions Ready, Stalled and Waiting decide where a status has them; of others the
     counts do. `paused` and `partition` are among the fields of the kind."""
 
-    counts: Counts
+    counts: ProgressCounts
     details: str = "{updated} of {wanted} updated, {available} available"
     """Counts in `{}` by their names, texts by their dotted paths."""
     partitions: Sum | None = None
@@ -269,12 +269,12 @@ class When(msgspec.Struct, frozen=True, kw_only=True):
     """Instead of those of the kind."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+class PhaseRules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The first of the rules whose conditions hold decides."""
 
     rules: tuple[When, ...] = ()
     otherwise: Phase = Phase.HEALTHY
-    counts: Counts = Counts()
+    counts: ProgressCounts = ProgressCounts()
     details: str = ""
     """As of a Rollout."""
 
@@ -283,7 +283,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 def progress_of(
-    declared: Rollout | Rules,
+    declared: Rollout | PhaseRules,
     document: Document,
     *,
     is_observed: bool,
@@ -295,7 +295,7 @@ def progress_of(
     counts = declared.counts.of(document)
     conditions = _conditions_of(document) if isinstance(declared, Rollout) else {}
     about = _by_frame(document, conditions, is_observed=is_observed)
-    if isinstance(declared, Rules):
+    if isinstance(declared, PhaseRules):
         return _by_rules(declared, document, counts, about)
     if declared.partitions is not None:
         kept = min(max(declared.partitions.of(document), 0), counts["wanted"])
@@ -304,7 +304,9 @@ def progress_of(
     return _by_rollout(declared, document, counts, about, kept=kept, is_paused=is_paused)
 
 
-def _by_rules(rules: Rules, document: Document, counts: dict[str, int], about: Progress | None) -> Progress:
+def _by_rules(
+    rules: PhaseRules, document: Document, counts: dict[str, int], about: Progress | None
+) -> Progress:
     if about is not None:
         return msgspec.structs.replace(about, **counts)
     rule = next((rule for rule in rules.rules if all(each.holds(document) for each in rule.all)), None)

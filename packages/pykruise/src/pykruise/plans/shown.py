@@ -12,7 +12,7 @@ import msgspec
 
 from pykruise.kube.documents import get_path
 from pykruise.kube.values.go_text import quoted
-from pykruise.plans.progress import Number, Progress, Rollout, Rules, progress_of, read_at
+from pykruise.plans.progress import Number, PhaseRules, Progress, Rollout, progress_of, read_at
 
 Document = Mapping[str, Any]
 Path = tuple[str, ...]
@@ -98,7 +98,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     group: str = "apps.kruise.io"
     title: str = ""
     """As sentences about an object call it, such as `Advanced StatefulSet`; empty: as its kind is called."""
-    progress: Rollout | Rules | None = None
+    progress: Rollout | PhaseRules | None = None
     """None: nothing is to be waited for."""
     line: Callable[[Document, Progress], str] | None = None
     """As `rollout status` says it; None: the details, in a sentence."""

@@ -7,7 +7,12 @@ import pytest
 
 from pykruise.kinds.advancedcronjob.children import CHILD_VIEWS, ChildView
 from pykruise.kinds.advancedcronjob.kind import KIND
-from pykruise.kinds.advancedcronjob.snapshot import CRON_JOB_VIEWS, AdvancedCronJobView, Served, Settings
+from pykruise.kinds.advancedcronjob.snapshot import (
+    CRON_JOB_VIEWS,
+    AdvancedCronJobSettings,
+    AdvancedCronJobView,
+    ServedTimes,
+)
 from support.cron_world import NAMESPACE, UID, CronWorld
 from support.wakes import Woken
 
@@ -38,7 +43,9 @@ def test_a_child_that_comes_changes_or_goes_wakes_who_controls_it(
     views: object, owner: str, woken: list[str]
 ) -> None:
     result = Woken(
-        KIND, {CRON_JOB_VIEWS: [cron("nightly", UID), cron("daily", "uid-daily")]}, settings=Settings()
+        KIND,
+        {CRON_JOB_VIEWS: [cron("nightly", UID), cron("daily", "uid-daily")]},
+        settings=AdvancedCronJobSettings(),
     )
     item = child(owner)
     for old, new in ((None, item), (item, item), (item, None)):
@@ -47,7 +54,7 @@ def test_a_child_that_comes_changes_or_goes_wakes_who_controls_it(
 
 def test_it_hears_of_itself() -> None:
     advanced_cron_job = cron("nightly", UID)
-    assert Woken(KIND, {CRON_JOB_VIEWS: [advanced_cron_job]}, settings=Settings()).by(
+    assert Woken(KIND, {CRON_JOB_VIEWS: [advanced_cron_job]}, settings=AdvancedCronJobSettings()).by(
         CRON_JOB_VIEWS, None, advanced_cron_job
     ) == ["nightly"]
 
@@ -77,7 +84,7 @@ def test_v1beta1_is_stored_and_specs_of_children_have_the_schemas_of_their_kinds
 def test_the_latest_time_of_a_child_is_remembered_when_the_child_is_gone(
     looks: Sequence[Sequence[float | None]], latest: float | None
 ) -> None:
-    served = Served()
+    served = ServedTimes()
     for look in looks:
         result = served.latest([child(at=at) for at in look])
     assert result == latest

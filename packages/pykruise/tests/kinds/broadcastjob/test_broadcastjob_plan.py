@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, Settings
+from pykruise.kinds.broadcastjob.snapshot import BROADCAST_JOB_VIEWS, BroadcastJobSettings
 from pykruise.kube.resources import PODS
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
@@ -56,7 +56,7 @@ def test_a_pod_carries_what_its_template_and_its_job_say() -> None:
 
 def test_pods_are_placed_directly_when_the_flag_says_so() -> None:
     world = BroadcastWorld(2)
-    world.settings = Settings(assign_by_scheduler=False)
+    world.settings = BroadcastJobSettings(assign_by_scheduler=False)
 
     world.sync()
 

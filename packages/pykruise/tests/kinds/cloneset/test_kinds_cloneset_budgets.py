@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import Settings
+from pykruise.kinds.cloneset.snapshot import CloneSetSettings
 from pykruise.kube.clock import format_time
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import BUDGET_VIEWS
@@ -57,7 +57,7 @@ def begun(plan: Plan) -> set[str]:
 def test_budgets_are_read_where_they_are_asked(asks: bool) -> None:
     view = cloneset(1).view()
     objects = {BUDGET_VIEWS: [budget(1)]}
-    result = snapshot_of(KIND, view, objects, settings=Settings(asks_budgets=asks), now=NOW)
+    result = snapshot_of(KIND, view, objects, settings=CloneSetSettings(asks_budgets=asks), now=NOW)
     assert [*result.budgets] == ["pub"] * asks
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pykruise.kinds.cloneset.limits import (
     UNLIMITED,
-    Limits,
+    CloneSetLimits,
     Numbers,
     Sort,
     limits_of,
@@ -128,7 +128,7 @@ def test_everything_that_the_formulas_say_and_nothing_else(row: str) -> None:
     values, *words = setting.split()
     replicas, partition, max_unavailable, max_surge = map(int, values.split(","))
     scale = next((int(word.removeprefix("scale")) for word in words if word.startswith("scale")), UNLIMITED)
-    limits = Limits(
+    limits = CloneSetLimits(
         replicas=replicas,
         partition=partition,
         max_unavailable=max_unavailable,
@@ -229,14 +229,14 @@ def test_a_value_that_cannot_be_read_is_a_problem_with_its_path_and_never_a_zero
 def test_pods_on_their_way_out_count_unless_excluded() -> None:
     """cloneset case 42"""
     counts = tally_of({Sort(is_new=True): 4, Sort(is_new=True, is_pre_deleting=True): 1})
-    limits = Limits(replicas=5, max_unavailable=1)
+    limits = CloneSetLimits(replicas=5, max_unavailable=1)
     assert numbers_of(counts, limits).create == 0
     assert numbers_of(counts, limits, exclude_preparing_delete=True).create == 1
 
 
 def test_on_delete_never_surges_for_an_update_that_it_does_not_make() -> None:
     counts = tally_of({Sort(is_new=False): 5})
-    limits = Limits(replicas=5, max_unavailable=1, max_surge=2)
+    limits = CloneSetLimits(replicas=5, max_unavailable=1, max_surge=2)
     assert numbers_of(counts, limits, surge_for_updates=False) == Numbers(update=5, update_budget=1)
     assert numbers_of(counts, limits).surge == 2
 
@@ -244,7 +244,7 @@ def test_on_delete_never_surges_for_an_update_that_it_does_not_make() -> None:
 def test_without_the_rollback_gate_a_raised_partition_moves_nothing_back() -> None:
     """cloneset cases 63 and 64"""
     counts = tally_of({Sort(is_new=True): 2, Sort(is_new=False): 3})
-    limits = Limits(replicas=5, partition=5, max_unavailable=1)
+    limits = CloneSetLimits(replicas=5, partition=5, max_unavailable=1)
     assert numbers_of(counts, limits).update == 0
     assert numbers_of(counts, limits, may_roll_back=True).update == -2
 

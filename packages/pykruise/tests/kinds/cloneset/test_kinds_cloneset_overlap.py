@@ -8,7 +8,7 @@ import pytest
 from pykruise.kinds.cloneset.kind import KIND
 from pykruise.kinds.cloneset.plan import plan_cloneset
 from pykruise.kinds.cloneset.selector_overlap import overlapping_pods
-from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetView, Settings
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings, CloneSetView
 from pykruise.kube.documents import encode
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.decoding import project_pod
@@ -101,14 +101,16 @@ class Listening:
         self.memories = Memories()
         self.pods = {pod.name: pod for pod in pods}
         self.now = builder.now
-        self.woken = Woken(KIND, {CLONE_SET_VIEWS: [self.view]}, settings=Settings(), memories=self.memories)
+        self.woken = Woken(
+            KIND, {CLONE_SET_VIEWS: [self.view]}, settings=CloneSetSettings(), memories=self.memories
+        )
         self.owners()
 
     def owners(self) -> list[str]:
         """Of the pods that overlap, as its next snapshot has them."""
         objects = {POD_VIEWS: self.pods.values()}
         result = snapshot_of(
-            KIND, self.view, objects, settings=Settings(), now=self.now, memories=self.memories
+            KIND, self.view, objects, settings=CloneSetSettings(), now=self.now, memories=self.memories
         )
         return sorted(item.controller.name for item in result.overlapping if item.controller)
 
@@ -202,7 +204,7 @@ def test_a_selector_that_selects_nothing_overlaps_with_nothing(selector: dict[st
 
 def test_before_the_first_look_nothing_is_told_that_the_look_will_find() -> None:
     # given
-    woken = Woken(KIND, {CLONE_SET_VIEWS: [cloneset(0).view()]}, settings=Settings())
+    woken = Woken(KIND, {CLONE_SET_VIEWS: [cloneset(0).view()]}, settings=CloneSetSettings())
     # when, then
     assert woken.by(POD_VIEWS, None, pod(name="b")) == []
 

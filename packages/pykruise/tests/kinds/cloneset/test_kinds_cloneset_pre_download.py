@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.cloneset.plan import plan_cloneset
-from pykruise.kinds.cloneset.snapshot import Snapshot
+from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot
 from pykruise.kube.patches.types import PatchType
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.images.pull_jobs import PullJobView
@@ -25,7 +25,7 @@ def rollout(replicas: int = 4, **arguments: Any) -> CloneSetBuilder:
 
 
 def plan_of(builder: CloneSetBuilder, *jobs: PullJobView, is_served: bool = True) -> Plan:
-    snapshot: Snapshot = builder.snapshot()
+    snapshot: CloneSetSnapshot = builder.snapshot()
     pull_jobs = tuple(jobs) if is_served else None
     return plan_cloneset(msgspec.structs.replace(snapshot, pull_jobs=pull_jobs))
 

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.cloneset.kind import KIND
-from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, Settings
+from pykruise.kinds.cloneset.snapshot import CLONE_SET_VIEWS, CloneSetSettings
 from pykruise.kinds.cloneset.wakes import matters
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, POD_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.lifecycle.states import Lifecycle, LifecycleHook
@@ -155,7 +155,9 @@ def test_only_under_its_gate_a_change_that_no_decision_reads_passes(filters: boo
     before = builder.pods["a"]
     after = copy.deepcopy(before)
     after["status"]["message"] = "something"
-    woken = Woken(KIND, {CLONE_SET_VIEWS: [builder.view()]}, settings=Settings(filters_events=filters))
+    woken = Woken(
+        KIND, {CLONE_SET_VIEWS: [builder.view()]}, settings=CloneSetSettings(filters_events=filters)
+    )
     # then
     assert woken.by(POD_VIEWS, view(before), view(after)) == ([] if filters else ["web"])
     assert woken.by(POD_VIEWS, view(before), None) == ["web"]
@@ -169,7 +171,7 @@ def test_a_set_that_cannot_be_read_or_is_not_known_yet_hears_of_all_that_its_pod
     shown = builder.view()
     assert shown.spec is None
     views = {CLONE_SET_VIEWS: [shown] if is_there else []}
-    woken = Woken(KIND, views, settings=Settings(filters_events=True))
+    woken = Woken(KIND, views, settings=CloneSetSettings(filters_events=True))
     # then
     pod = view(builder.pods["a"])
     assert woken.by(POD_VIEWS, pod, pod) == ["web"]
@@ -178,7 +180,7 @@ def test_a_set_that_cannot_be_read_or_is_not_known_yet_hears_of_all_that_its_pod
 @pytest.mark.parametrize(("pulls", "asks"), [(False, True), (True, False)])
 def test_pull_jobs_and_budgets_are_read_only_where_their_gates_are_on(pulls: bool, asks: bool) -> None:
     """cloneset 6.10"""
-    read = views_of(control_of(KIND), Settings(pre_download=pulls, asks_budgets=asks))
+    read = views_of(control_of(KIND), CloneSetSettings(pre_download=pulls, asks_budgets=asks))
     assert (PULL_JOB_VIEWS in read, BUDGET_VIEWS in read) == (pulls, asks)
 
 
@@ -227,5 +229,5 @@ def test_a_claim_wakes_its_set_when_it_changes_hands_or_comes_unexpectedly(
 ) -> None:
     """One that is made, or goes, does so with its pod."""
     views = {CLONE_SET_VIEWS: [cloneset(1).view()]}
-    woken = Woken(KIND, views, settings=Settings(), is_making=lambda *_: is_making)
+    woken = Woken(KIND, views, settings=CloneSetSettings(), is_making=lambda *_: is_making)
     assert woken.by(CLAIM_VIEWS, old, new) == (["web"] if is_woken else [])

@@ -9,7 +9,7 @@ from pykruise.kinds.containerrecreaterequest.kind import KIND
 from pykruise.kinds.containerrecreaterequest.plan import FINALIZER, plan_request
 from pykruise.kinds.containerrecreaterequest.view import REQUEST_VIEWS, snapshot
 from pykruise.kube.clock import format_time, parse_time
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.reasons import Code
@@ -75,7 +75,7 @@ class Server:
     async def get(self, *_: object) -> bytes:
         self.asked += 1
         if self._pod is None:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return orjson.dumps(self._pod)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.daemonset.kind import KIND
 from pykruise.kinds.daemonset.plan import plan_daemonset
-from pykruise.kinds.daemonset.snapshot import Settings
+from pykruise.kinds.daemonset.snapshot import DaemonSetSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import PULL_JOB_VIEWS
 from pykruise.pods.images.pull_jobs import PullJobView
@@ -246,7 +246,11 @@ def test_jobs_are_looked_at_while_the_gate_is_on(is_on: bool, known: list[str] |
     view = daemonset().view()
     own = job("web-1-main", controller_uid=view.uid)
     result = snapshot_of(
-        KIND, view, {PULL_JOB_VIEWS: [own]}, settings=Settings(pre_download=is_on), now=daemonset().now
+        KIND,
+        view,
+        {PULL_JOB_VIEWS: [own]},
+        settings=DaemonSetSettings(pre_download=is_on),
+        now=daemonset().now,
     )
     assert (result.pull_jobs and [job.name for job in result.pull_jobs]) == known
 

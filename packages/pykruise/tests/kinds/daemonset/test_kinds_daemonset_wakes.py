@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.daemonset.kind import KIND
-from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetView, Settings
+from pykruise.kinds.daemonset.snapshot import DAEMON_SET_VIEWS, DaemonSetSettings, DaemonSetView
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, REVISION_VIEWS, NodeView, project_node
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.revisions import project_revision
@@ -33,7 +33,9 @@ class Listening:
         for daemon_set in daemonsets:
             if daemon_set.name in with_pods:
                 _look(daemon_set, memories, app=app, has_pods=has_pods)
-        self.woken = Woken(KIND, {DAEMON_SET_VIEWS: daemonsets}, settings=Settings(), memories=memories)
+        self.woken = Woken(
+            KIND, {DAEMON_SET_VIEWS: daemonsets}, settings=DaemonSetSettings(), memories=memories
+        )
 
     def node(self, old: NodeView | None, new: NodeView | None) -> list[str]:
         return self.woken.by(NODE_VIEWS, old, new)
@@ -49,7 +51,7 @@ def _look(daemon_set: DaemonSetView, memories: Memories, *, app: str, has_pods: 
     if not has_pods:
         builder.without_pod("n1")
     objects: OnPaper = {POD_VIEWS: builder.pod_views(), NODE_VIEWS: builder.node_views()}
-    snapshot_of(KIND, daemon_set, objects, settings=Settings(), now=builder.now, memories=memories)
+    snapshot_of(KIND, daemon_set, objects, settings=DaemonSetSettings(), now=builder.now, memories=memories)
 
 
 def view(name: str, **spec: Any) -> DaemonSetView:

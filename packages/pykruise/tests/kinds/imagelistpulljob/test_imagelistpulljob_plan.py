@@ -9,7 +9,7 @@ import pytest
 from pykruise.kinds.imagelistpulljob.admission import mutate_imagelistpulljob, validate_imagelistpulljob
 from pykruise.kinds.imagelistpulljob.kind import KIND
 from pykruise.kinds.imagelistpulljob.plan import plan_imagelistpulljob
-from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, ListJobView, Snapshot
+from pykruise.kinds.imagelistpulljob.snapshot import LIST_JOB_VIEWS, ImageListPullJobSnapshot, ListJobView
 from pykruise.kinds.imagelistpulljob.types import IMAGE_LIST_PULL_JOBS
 from pykruise.kube.admission import AdmissionRequest
 from pykruise.kube.documents import encode
@@ -59,7 +59,7 @@ def child(image: str, name: str = "", **fields: Any) -> PullJobView:
 
 
 def planned(list_job: ListJobView, *children: PullJobView, after_s: float = 0.0) -> Plan:
-    return plan_imagelistpulljob(Snapshot(job=list_job, children=children, now=NOW + after_s))
+    return plan_imagelistpulljob(ImageListPullJobSnapshot(job=list_job, children=children, now=NOW + after_s))
 
 
 def made(plan: Plan) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.imagepulljob.defaults import FINALIZER
-from pykruise.kinds.imagepulljob.snapshot import Settings
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSettings
 from pykruise.plans.purposes import Purpose
 from pykruise.runtime.actions import Patch
 from support.image_objects import at, entry, job, node_image, said
@@ -230,5 +230,5 @@ def test_the_sandbox_goes_with_the_last_job_that_wants_the_entry(known: str, cha
 
 
 def test_the_time_to_live_of_the_flag_is_added() -> None:
-    plan = planned(held(), *nodes("a"), settings=Settings(default_ttl_s=100_000))
+    plan = planned(held(), *nodes("a"), settings=ImagePullJobSettings(default_ttl_s=100_000))
     assert the_entry(plan)["pullPolicy"]["ttlSecondsAfterFinished"] >= 100_000

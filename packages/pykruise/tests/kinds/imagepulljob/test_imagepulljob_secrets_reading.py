@@ -9,9 +9,9 @@ import pytest
 from pykruise.kinds.imagepulljob.kind import KIND
 from pykruise.kinds.imagepulljob.plan import plan_imagepulljob
 from pykruise.kinds.imagepulljob.secrets import MODE, REFERENCES, SOURCE_KEY
-from pykruise.kinds.imagepulljob.snapshot import Settings, Snapshot
+from pykruise.kinds.imagepulljob.snapshot import ImagePullJobSettings, ImagePullJobSnapshot
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import ForbiddenError, InternalError, KubeError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError, InternalError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NAMESPACE_VIEWS, NODE_IMAGE_VIEWS, SECRET_VIEWS, NamespaceView
 from pykruise.pods.images.pull_jobs import PullJobView
@@ -72,7 +72,7 @@ class Cluster:
         if self.error is not None:
             raise self.error
         if f"{namespace}/{name}" not in self.secrets:
-            raise NotFoundError(Status(code=404, reason="NotFound"))
+            raise NotFoundError(ErrorStatus(code=404, reason="NotFound"))
         return encode(self.secrets[f"{namespace}/{name}"])
 
     def read(
@@ -82,7 +82,7 @@ class Cluster:
         home: NamespaceView | None = IS_THERE,
         namespace: str = "",
         views: Sequence[CopyView] | None = None,
-    ) -> Snapshot:
+    ) -> ImagePullJobSnapshot:
         """The job's snapshot. `views`: what is seen of secrets, where that is not what there is."""
         copies = [seen_of(document) for document in self.secrets.values()] if views is None else views
         objects: dict[Any, Any] = {
@@ -90,13 +90,13 @@ class Cluster:
             NAMESPACE_VIEWS: [home] if home is not None else [],
             NODE_IMAGE_VIEWS: [node_image("a")],
         }
-        settings = Settings(namespace=namespace)
+        settings = ImagePullJobSettings(namespace=namespace)
         read = read_of(KIND, pull_job, objects, settings=settings, now=NOW, live=self, memories=self.memories)
         return snapshot_of(pull_job, read)
 
 
-def snapshot_of(pull_job: PullJobView, read: Read[Any]) -> Snapshot:
-    snapshot: Snapshot = asyncio.run(control_of(KIND).snapshot(pull_job, read))  # type: ignore[arg-type]
+def snapshot_of(pull_job: PullJobView, read: Read[Any]) -> ImagePullJobSnapshot:
+    snapshot: ImagePullJobSnapshot = asyncio.run(control_of(KIND).snapshot(pull_job, read))  # type: ignore[arg-type]
     return snapshot
 
 
@@ -110,12 +110,12 @@ def read_with(
         uid=pull_job.uid,
         now=lambda: NOW,
         rng=Seed(1),
-        settings=Settings(),
+        settings=ImagePullJobSettings(),
         live=live,
     )
 
 
-def read_again(snapshot: Snapshot) -> list[str]:
+def read_again(snapshot: ImagePullJobSnapshot) -> list[str]:
     """Secrets whose copies are to be written."""
     return [
         name
@@ -136,8 +136,10 @@ def test_for_a_job_without_secrets_none_is_looked_at() -> None:
 
 
 def test_who_plans_a_job_without_secrets_need_not_be_allowed_to_see_any() -> None:
-    forbidden = ForbiddenError(Status(code=403, reason="Forbidden"))
-    mirrors = listed(views_of(control_of(KIND), Settings()), {NODE_IMAGE_VIEWS: [node_image("a")]})
+    forbidden = ForbiddenError(ErrorStatus(code=403, reason="Forbidden"))
+    mirrors = listed(
+        views_of(control_of(KIND), ImagePullJobSettings()), {NODE_IMAGE_VIEWS: [node_image("a")]}
+    )
     mirrors[SECRET_VIEWS] = Listed(SECRET_VIEWS, (), error=forbidden)
     mirrors[NAMESPACE_VIEWS] = Listed(NAMESPACE_VIEWS, (), error=forbidden)
     snapshot = snapshot_of(job(), read_with(mirrors, job()))
@@ -301,7 +303,7 @@ def test_a_secret_may_go_while_it_is_read(gone: str, again: list[str]) -> None:
 def test_a_secret_that_cannot_be_read_stops_the_job() -> None:
     """images, 6.3 step 6: else nodes would pull without it"""
     cluster = Cluster(secret("s1"))
-    cluster.error = InternalError(Status(code=500, reason="InternalError"))
+    cluster.error = InternalError(ErrorStatus(code=500, reason="InternalError"))
     with pytest.raises(InternalError):
         cluster.read()
 
@@ -314,7 +316,7 @@ def test_what_another_job_writes_into_a_copy_while_secrets_are_read_is_kept() ->
         NAMESPACE_VIEWS: [IS_THERE],
         NODE_IMAGE_VIEWS: [node_image("a")],
     }
-    mirrors = listed(views_of(control_of(KIND), Settings()), objects)
+    mirrors = listed(views_of(control_of(KIND), ImagePullJobSettings()), objects)
     read = read_with(mirrors, USES, live=cluster)
     later = secret("s1-1", of="shop/s1", used_by="shop/first,shop/second", version=2)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.launchpriority.kind import KIND, read_barrier
-from pykruise.kinds.launchpriority.plan import Barrier, Snapshot, is_waiting, plan_barriers
+from pykruise.kinds.launchpriority.plan import Barrier, LaunchPrioritySnapshot, is_waiting, plan_barriers
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
 from pykruise.kube.resources import CONFIG_MAPS, PODS, Resource
@@ -70,7 +70,7 @@ def pod(
 def plan(pod: PodView, *keys: str, owner: str = "u1", exists: bool = True) -> Plan:
     """With those keys in its ConfigMap."""
     barrier = Barrier(uid="c1", owner_uid=owner, keys=frozenset(keys)) if exists else None
-    return plan_barriers(Snapshot(pod=pod, barrier=barrier))
+    return plan_barriers(LaunchPrioritySnapshot(pod=pod, barrier=barrier))
 
 
 def opened(plan: Plan) -> list[str]:
@@ -210,12 +210,12 @@ class Client:
         self.asked.append(f"{resource.kind} {namespace}/{name}")
         self._meanwhile()
         if not self._exists:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         return encode({"metadata": {"uid": "c1"}, "data": {"p_1": "true"}})
 
 
-async def seen(pod: PodView, client: Client) -> Snapshot | None:
-    snapshot: Snapshot | None = await control_of(KIND).snapshot(
+async def seen(pod: PodView, client: Client) -> LaunchPrioritySnapshot | None:
+    snapshot: LaunchPrioritySnapshot | None = await control_of(KIND).snapshot(
         pod, read_of(KIND, pod, {}, settings=NoSettings(), now=0.0, live=client)
     )
     return snapshot

@@ -8,9 +8,9 @@ import pytest
 
 from pykruise.kinds.nodeimage.kind import KIND
 from pykruise.kinds.nodeimage.plan import plan_node_image
-from pykruise.kinds.nodeimage.snapshot import Settings, absent
+from pykruise.kinds.nodeimage.snapshot import NodeImageSettings, absent
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import InternalError, KubeError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, InternalError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.plans.views import NODE_VIEWS, PULL_JOB_VIEWS
 from pykruise.pods.images.node_images import NodeImageView
@@ -37,13 +37,13 @@ class Secrets:
     async def get(self, resource: object, _namespace: str, name: str) -> bytes:
         if resource == IMAGE_PULL_JOBS:
             if name not in self._jobs:
-                raise NotFoundError(Status(code=404, reason="NotFound"))
+                raise NotFoundError(ErrorStatus(code=404, reason="NotFound"))
             return encode(self._jobs[name])
         self.asked.append(name)
         if self._error is not None:
             raise self._error
         if name not in self._there:
-            raise NotFoundError(Status(code=404, reason="NotFound"))
+            raise NotFoundError(ErrorStatus(code=404, reason="NotFound"))
         return b"{}"
 
 
@@ -59,7 +59,7 @@ def planned(
 ) -> Plan:
     """The plan so long after NOW; `jobs=None`: ImagePullJobs are not served."""
     objects: dict[Any, Any] = {NODE_VIEWS: [on] if on is not None else [], PULL_JOB_VIEWS: jobs}
-    settings = Settings(namespace=namespace, looks_at_secrets=looks_at_secrets)
+    settings = NodeImageSettings(namespace=namespace, looks_at_secrets=looks_at_secrets)
     read = read_of(KIND, view, objects, settings=settings, now=NOW + after_s, live=secrets or Secrets())
     snapshot = asyncio.run(control_of(KIND).snapshot(view, read))  # type: ignore[arg-type]
     return plan_node_image(snapshot)
@@ -134,7 +134,7 @@ def test_one_that_is_being_deleted_is_left_alone(on: NodeView | None) -> None:
 
 
 def test_whether_there_is_a_node_is_not_known_before_nodes_have_been_read() -> None:
-    read = read_of(KIND, node_image(), {NODE_VIEWS: None}, settings=Settings(), now=NOW)
+    read = read_of(KIND, node_image(), {NODE_VIEWS: None}, settings=NodeImageSettings(), now=NOW)
     assert asyncio.run(control_of(KIND).snapshot(node_image(), read)) is None  # type: ignore[arg-type]
 
 
@@ -345,7 +345,7 @@ def test_a_copy_is_not_asked_for_and_stays_where_the_same_secret_is_named_by_han
 
 def test_a_secret_that_cannot_be_read_is_kept() -> None:
     """images case 20"""
-    broken = Secrets(error=InternalError(Status(code=500, reason="InternalError")))
+    broken = Secrets(error=InternalError(ErrorStatus(code=500, reason="InternalError")))
     view = node_image("n1", entry(), secrets=[LEGACY])
     assert not planned(view, on=node(), secrets=broken).stages
     assert not planned(view, on=node(), looks_at_secrets=False).stages

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from pykruise.kinds.nodepodprobe.kind import KIND
-from pykruise.kinds.nodepodprobe.snapshot import Settings, absent
+from pykruise.kinds.nodepodprobe.snapshot import NodePodProbeSettings, absent
 from pykruise.kube.documents import encode
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PODS
 from pykruise.plans.purposes import Purpose
@@ -52,7 +52,7 @@ class Server:
         self.asked += 1
         uids = dict.fromkeys(self._nodes, "") if resource == NODES else self._uids or {}
         if name not in uids:
-            raise NotFoundError(Status(code=404))
+            raise NotFoundError(ErrorStatus(code=404))
         metadata = {"name": name, "namespace": "shop", "uid": uids[name], "annotations": self._annotations}
         return encode({"metadata": {**metadata, "resourceVersion": "5"}})
 
@@ -78,7 +78,7 @@ def planned(
         KIND,
         view,
         objects,
-        settings=Settings(namespace=namespace),
+        settings=NodePodProbeSettings(namespace=namespace),
         now=now,
         live=(server or Server()).knowing(pods),
         memories=memories,
@@ -145,7 +145,7 @@ def test_while_nodes_have_not_been_read_nothing_is_decided() -> None:
     """Or every NodePodProbe would go"""
     view = node_probes("n1")
     objects: dict[Any, Any] = {NODE_VIEWS: None, POD_VIEWS: [], MARKER_VIEWS: []}
-    read = read_of(KIND, view, objects, settings=Settings(), now=NOW)
+    read = read_of(KIND, view, objects, settings=NodePodProbeSettings(), now=NOW)
     assert asyncio.run(control_of(KIND).snapshot(view, read)) is None  # type: ignore[arg-type]
 
 

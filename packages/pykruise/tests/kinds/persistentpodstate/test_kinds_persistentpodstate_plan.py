@@ -7,15 +7,15 @@ import pytest
 
 from pykruise.kinds.persistentpodstate.kind import KIND
 from pykruise.kinds.persistentpodstate.plan import NODE_AGAIN_S, plan_state
-from pykruise.kinds.persistentpodstate.snapshot import Settings, Snapshot, snapshot
+from pykruise.kinds.persistentpodstate.snapshot import StateSettings, StateSnapshot, snapshot
 from pykruise.kinds.persistentpodstate.types import PERSISTENT_POD_STATES
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     BUILT_IN,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
+    RecordedWorkload,
     StateView,
-    WorkloadView,
     absent,
     chosen,
     project_state,
@@ -35,7 +35,7 @@ from support.snapshots import read_of, taken
 
 NOW = parse_time("2026-01-31T12:00:00Z")
 NAMESPACE = "shop"
-SETTINGS = Settings()
+SETTINGS = StateSettings()
 TARGET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "web"}
 NODES = {f"n{number}": {"zone": f"z{number}", "host": f"h{number}"} for number in range(13)}
 AUTO = "kruise.io/auto-generate-persistent-pod-state"
@@ -95,7 +95,7 @@ def workload(
     deleting: bool = False,
     uid: str = "w1",
     **spec: Any,
-) -> WorkloadView:
+) -> RecordedWorkload:
     metadata: Document = {
         "name": "web",
         "namespace": NAMESPACE,
@@ -107,7 +107,7 @@ def workload(
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     document = {"metadata": metadata, "spec": {"replicas": replicas, **spec}}
     project = project_workload(WORKLOAD_VIEWS[kind].resource)
-    workload: WorkloadView = project(encode(document))
+    workload: RecordedWorkload = project(encode(document))
     return workload
 
 
@@ -148,11 +148,11 @@ def node(number: int, labels: Document | None = None) -> NodeView:
 
 def planned(
     view: StateView,
-    owner: WorkloadView | None,
+    owner: RecordedWorkload | None,
     *pods: PodView,
     nodes: tuple[NodeView, ...] = tuple(node(number) for number in range(13)),
     annotations: dict[str, dict[str, str]] | None = None,
-    settings: Settings = SETTINGS,
+    settings: StateSettings = SETTINGS,
     kind: GroupKind = ADVANCED,
 ) -> Plan:
     """The plan of a snapshot that the kind itself takes."""
@@ -319,7 +319,7 @@ def test_with_when_deleted_records_stay_until_the_policy_changes() -> None:
 
 @pytest.mark.parametrize("policy", ["WhenScaled", "WhenDeleted"])
 @pytest.mark.parametrize("owner", [None, workload(deleting=True)], ids=["gone", "terminating"])
-def test_all_records_go_with_the_workload(policy: str, owner: WorkloadView | None) -> None:
+def test_all_records_go_with_the_workload(policy: str, owner: RecordedWorkload | None) -> None:
     """persistentpodstate case 23"""
     view = state(stored=records(0, 1), persistentPodStateRetentionPolicy=policy)
     plan = planned(view, owner, pod(0))
@@ -345,7 +345,7 @@ def test_wanted_ordinals_begin_at_the_start(kind: GroupKind, gate: bool, expecte
     target = {**TARGET, "apiVersion": "apps/v1"} if kind == BUILT_IN else TARGET
     view = state(stored=records(0, 5, 6, 7), targetRef=target)
     owner = workload(2, kind=kind, ordinals={"start": 5})
-    plan = planned(view, owner, kind=kind, settings=Settings(start_ordinal=gate))
+    plan = planned(view, owner, kind=kind, settings=StateSettings(start_ordinal=gate))
     assert recorded(plan) == records(*expected)
 
 
@@ -461,7 +461,7 @@ def test_one_that_a_person_wrote_is_never_changed_nor_deleted(annotations: Docum
 
 def test_of_two_workloads_of_one_name_the_first_one_gets_it_and_the_other_gets_an_event() -> None:
     plan = plan_state(
-        Snapshot(
+        StateSnapshot(
             state=none(),
             namesakes=[
                 workload(annotations=asking()),

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.persistentpodstate.plan import NODE_AGAIN_S, plan_state
-from pykruise.kinds.persistentpodstate.snapshot import GatherError, Known, Settings, Snapshot, snapshot
+from pykruise.kinds.persistentpodstate.snapshot import (
+    KnownAnnotations,
+    StateGatherError,
+    StateSettings,
+    StateSnapshot,
+    snapshot,
+)
 from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     STATE_VIEWS,
@@ -18,7 +24,7 @@ from pykruise.kinds.persistentpodstate.view import (
 )
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import NotFoundError, Status, UnreachableError
+from pykruise.kube.errors import ErrorStatus, NotFoundError, UnreachableError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.group_kinds import GroupKind
@@ -40,7 +46,7 @@ ASKS = {
     "kruise.io/required-persistent-topology": "zone",
 }
 RECORDS_IP = {"persistentPodAnnotations": [{"key": "ip"}]}
-SETTINGS = Settings()
+SETTINGS = StateSettings()
 
 
 def state(*, api_version: str = KRUISE, kind: str = "StatefulSet", **spec: Any) -> Document:
@@ -144,9 +150,9 @@ class Cluster:
         self.show(POD_VIEWS, *pods)
         self.stored |= {("Pod", pod["metadata"]["name"]): pod for pod in pods}
 
-    async def snapshot(self, *, settings: Settings = SETTINGS) -> Snapshot | None:
+    async def snapshot(self, *, settings: StateSettings = SETTINGS) -> StateSnapshot | None:
         view = absent(Key("shop", "web")) if self.document is None else project_state(encode(self.document))
-        read: Read[Settings] = Read(
+        read: Read[StateSettings] = Read(
             self.mirrors,
             key=view.key,
             uid=view.uid,
@@ -159,7 +165,7 @@ class Cluster:
         )
         return await snapshot(view, read)
 
-    async def seen(self, *, settings: Settings = SETTINGS) -> Snapshot:
+    async def seen(self, *, settings: StateSettings = SETTINGS) -> StateSnapshot:
         result = await self.snapshot(settings=settings)
         assert result is not None
         return result
@@ -173,7 +179,7 @@ class Cluster:
             raise UnreachableError("no API server")
         result = self.stored.get((resource.kind, name))
         if result is None:
-            raise NotFoundError(Status(code=404, message="not found"))
+            raise NotFoundError(ErrorStatus(code=404, message="not found"))
         return encode(result)
 
     async def get_path(self, path: str) -> bytes:
@@ -181,7 +187,7 @@ class Cluster:
         return encode({"resources": [{"name": "gamesets", "kind": "GameSet"}]})
 
 
-def names(value: Snapshot) -> list[str]:
+def names(value: StateSnapshot) -> list[str]:
     return [pod.name for pod in value.pods]
 
 
@@ -242,7 +248,7 @@ async def test_ordinals_begin_at_the_start_of_the_workload_that_is_named() -> No
     workloads = [workload(ordinals={"start": 5}), workload(api_version=APPS, ordinals={"start": 7})]
     for api_version, start_ordinal, start in ((KRUISE, False, 0), (KRUISE, True, 5), (APPS, False, 7)):
         cluster = Cluster(state(api_version=api_version), workloads=workloads)
-        assert (await cluster.seen(settings=Settings(start_ordinal=start_ordinal))).start == start
+        assert (await cluster.seen(settings=StateSettings(start_ordinal=start_ordinal))).start == start
 
 
 async def test_one_that_goes_while_the_api_server_is_asked_needs_nothing() -> None:
@@ -347,7 +353,7 @@ async def test_records_outlive_what_is_written_into_the_white_list(text: str, pr
     """persistentpodstate case 26: nothing is decided, and it is tried again"""
     cluster = of_game_set()
     cluster.stored["ConfigMap", CONFIGURATION]["data"][STATEFUL_KINDS] = text
-    with pytest.raises(GatherError, match=problem):
+    with pytest.raises(StateGatherError, match=problem):
         await cluster.snapshot()
 
 
@@ -371,7 +377,7 @@ async def test_annotations_are_read_of_ready_pods_on_a_node_once_for_each_versio
 async def test_annotations_of_pods_that_are_gone_are_forgotten() -> None:
     # given
     cluster = Cluster(state(**RECORDS_IP), pod(0), pod(1), workloads=[workload()])
-    known = cluster.memories.of(Key("shop", "web"), "s1", Known)
+    known = cluster.memories.of(Key("shop", "web"), "s1", KnownAnnotations)
     await cluster.seen()
     assert sorted(known.annotations) == ["p-0", "p-1"]
     # when

@@ -9,8 +9,8 @@ from pykruise.kinds.persistentpodstate.view import (
     BUILT_IN,
     STATE_VIEWS,
     WORKLOAD_VIEWS,
+    RecordedWorkload,
     StateView,
-    WorkloadView,
     further_views,
     project_state,
     workload_of,
@@ -59,7 +59,7 @@ def test_one_is_found_by_its_workload_whatever_the_version(reference: Any, keys:
     assert tuple(STATE_VIEWS.indexes["target"](state(spec={"targetRef": reference}))) == keys
 
 
-NOTHING = WorkloadView(namespace="", name="web", uid="", resource_version=0)
+NOTHING = RecordedWorkload(namespace="", name="web", uid="", resource_version=0)
 
 
 @pytest.mark.parametrize(

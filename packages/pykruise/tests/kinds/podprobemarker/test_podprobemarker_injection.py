@@ -14,7 +14,7 @@ from pykruise.kinds.podprobemarker.injection import MARKERS_ANNOTATION, PROBES_A
 from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.kinds.podprobemarker.pod_steps import ProbeInjection
 from pykruise.kube.admission import AdmissionRequest
-from pykruise.kube.errors import InternalError, Status
+from pykruise.kube.errors import ErrorStatus, InternalError
 from pykruise.kube.resources import PODS
 from pykruise.plans.pod_steps import StepError
 from pykruise.pods.probes.views import MarkerView
@@ -110,7 +110,7 @@ class Markers:
 
     async def in_namespace(self, namespace: str) -> Sequence[MarkerView]:
         if self._is_down:
-            raise InternalError(Status(code=500, reason="InternalError"))
+            raise InternalError(ErrorStatus(code=500, reason="InternalError"))
         return [marker for marker in self._found if marker.namespace == namespace]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pykruise.kinds.podprobemarker.kind import KIND
 from pykruise.kinds.podprobemarker.plan import FINALIZER
-from pykruise.kinds.podprobemarker.snapshot import Settings
+from pykruise.kinds.podprobemarker.snapshot import PodProbeMarkerSettings
 from pykruise.kube.documents import encode
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.views import NODE_PROBES_VIEWS, NODE_VIEWS, POD_VIEWS
@@ -51,7 +51,7 @@ def planned(
         NODE_VIEWS: [node()] if nodes is None else list(nodes),
         NODE_PROBES_VIEWS: list(asked),
     }
-    settings = Settings(on_virtual_nodes=on_virtual_nodes)
+    settings = PodProbeMarkerSettings(on_virtual_nodes=on_virtual_nodes)
     live = server or Annotations(kept="yes", old="x")
     read = read_of(KIND, view, objects, settings=settings, now=NOW, live=live)
     control = control_of(KIND)
@@ -150,7 +150,7 @@ def test_nothing_is_asked_of_a_nodepodprobe_that_goes_or_cannot_be_read() -> Non
 def test_while_nodepodprobes_have_not_been_read_nothing_is_decided() -> None:
     view = marker()
     objects: dict[Any, Any] = {NODE_PROBES_VIEWS: None, POD_VIEWS: [pod()], NODE_VIEWS: [node()]}
-    read = read_of(KIND, view, objects, settings=Settings(), now=NOW)
+    read = read_of(KIND, view, objects, settings=PodProbeMarkerSettings(), now=NOW)
     assert asyncio.run(control_of(KIND).snapshot(view, read)) is None  # type: ignore[arg-type]
 
 

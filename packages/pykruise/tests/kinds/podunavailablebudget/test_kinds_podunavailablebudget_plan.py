@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
-from pykruise.kinds.podunavailablebudget.snapshot import Snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import BudgetSnapshot
 from pykruise.kube.documents import Document
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.pods.view import keys
@@ -398,6 +398,6 @@ def test_a_budget_that_goes_is_left_alone() -> None:
 
 
 def test_the_same_snapshot_gives_the_same_plan() -> None:
-    snapshot: Snapshot = world(budget(maxUnavailable=1), [pod("b"), pod("a")], [workload(CLONE_SET, 2)])
+    snapshot: BudgetSnapshot = world(budget(maxUnavailable=1), [pod("b"), pod("a")], [workload(CLONE_SET, 2)])
     assert plan_budget(snapshot) == plan_budget(snapshot)
     assert snapshot.now == NOW

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.podunavailablebudget.kind import KIND
-from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings
+from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, BudgetSettings
 from pykruise.kinds.podunavailablebudget.wakes import wakes
 from pykruise.kube.cache.cache import Change
 from pykruise.kube.documents import Document
@@ -44,7 +44,7 @@ def woken(
     workloads: Sequence[Document] = (),
 ) -> list[Key | Later]:
     """What a change of a pod or a workload enqueues."""
-    settings = Settings()
+    settings = BudgetSettings()
     some = old or new
     assert some is not None
     is_pod = some["kind"] == "Pod"

@@ -10,7 +10,12 @@ import pytest
 
 from pykruise.kinds.podunavailablebudget.kind import KIND
 from pykruise.kinds.podunavailablebudget.plan import plan_budget
-from pykruise.kinds.podunavailablebudget.snapshot import COUNTED_VIEWS, Settings, Snapshot, snapshot
+from pykruise.kinds.podunavailablebudget.snapshot import (
+    COUNTED_VIEWS,
+    BudgetSettings,
+    BudgetSnapshot,
+    snapshot,
+)
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.plans.views import BUDGET_VIEWS
@@ -64,11 +69,11 @@ def scale(
     }
 
 
-def names(value: Snapshot) -> list[str]:
+def names(value: BudgetSnapshot) -> list[str]:
     return [pod.name for pod in value.pods]
 
 
-def targeting(owner: Owner, *pods: Document, live: Stored | None = None, **fields: Any) -> Snapshot:
+def targeting(owner: Owner, *pods: Document, live: Stored | None = None, **fields: Any) -> BudgetSnapshot:
     """The snapshot of a budget of this workload."""
     return world(budget(target=owner, maxUnavailable=1), pods, live=live, **fields)
 
@@ -137,7 +142,7 @@ def test_a_replicaset_has_its_own_pods_and_wants_what_its_deployment_wants() -> 
 def test_a_workload_of_a_kind_that_is_not_served_is_not_there() -> None:
     # given a cache of CloneSets that was filled before their definition was deleted
     shown = view(budget(target=CLONE_SET, maxUnavailable=1))
-    mirrors = listed(views_of(control_of(KIND), Settings()), {BUDGET_VIEWS: [shown]})
+    mirrors = listed(views_of(control_of(KIND), BudgetSettings()), {BUDGET_VIEWS: [shown]})
     views = COUNTED_VIEWS[GroupKind("apps.kruise.io", "CloneSet")]
     mirrors[views] = Listed(views, [target_view(workload(CLONE_SET, 9))], synced=False)
     read = Read(
@@ -146,7 +151,7 @@ def test_a_workload_of_a_kind_that_is_not_served_is_not_there() -> None:
         uid=shown.uid,
         now=lambda: NOW,
         rng=random.Random(1),
-        settings=Settings(),
+        settings=BudgetSettings(),
         live=None,
     )
     # then
@@ -338,7 +343,7 @@ def test_a_budget_that_goes_asks_for_nothing() -> None:
 
 def test_a_budget_that_is_gone_meanwhile_is_not_planned() -> None:
     shown = view(budget(maxUnavailable=1))
-    read = read_of(KIND, shown, {BUDGET_VIEWS: []}, settings=Settings(), now=NOW)
+    read = read_of(KIND, shown, {BUDGET_VIEWS: []}, settings=BudgetSettings(), now=NOW)
     assert taken(snapshot(shown, read)) is None
 
 

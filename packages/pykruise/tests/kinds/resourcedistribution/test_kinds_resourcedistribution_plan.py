@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.resourcedistribution.plan import READ_AGAIN_S, plan_distribution
-from pykruise.kinds.resourcedistribution.snapshot import FailedWrite, Snapshot
+from pykruise.kinds.resourcedistribution.snapshot import DistributionSnapshot, FailedWrite
 from pykruise.kinds.resourcedistribution.types import RESOURCE_DISTRIBUTIONS
 from pykruise.kinds.resourcedistribution.view import (
     CopyView,
@@ -85,7 +85,7 @@ def planned(
         for name in names
     }
     return plan_distribution(
-        Snapshot(
+        DistributionSnapshot(
             distribution=view,
             namespaces=namespaces,
             copies={copy.namespace: copy for copy in copies},

@@ -12,10 +12,15 @@ import pytest
 
 from pykruise.kinds.resourcedistribution.kind import KIND
 from pykruise.kinds.resourcedistribution.plan import READ_AGAIN_S, plan_distribution
-from pykruise.kinds.resourcedistribution.snapshot import Known, Settings, Snapshot, learn
+from pykruise.kinds.resourcedistribution.snapshot import (
+    DistributionSettings,
+    DistributionSnapshot,
+    KnownCopies,
+    learn,
+)
 from pykruise.kinds.resourcedistribution.view import COPY_VIEWS, DISTRIBUTION_VIEWS
 from pykruise.kube.documents import Document, encode
-from pykruise.kube.errors import ForbiddenError, KubeError, NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError, KubeError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.plans.purposes import Purpose
@@ -28,8 +33,8 @@ from support.snapshots import control_of, listed
 
 NOW = 1_000.0
 TOKEN: Document = {"token": "MQ=="}
-REFUSED = ForbiddenError(Status(code=403, message="no right to read it"))
-GONE = NotFoundError(Status(code=404, message="not found"))
+REFUSED = ForbiddenError(ErrorStatus(code=403, message="no right to read it"))
+GONE = NotFoundError(ErrorStatus(code=404, message="not found"))
 NINE = tuple("abcdefghi")
 """More than are read one by one."""
 
@@ -55,7 +60,7 @@ class World:
     """A distribution to all namespaces, with what caches show (`show()`), what is stored, and what was asked for."""
 
     def __init__(self, *names: str, only: str = "") -> None:
-        self.settings = Settings(namespace=only)
+        self.settings = DistributionSettings(namespace=only)
         self.stored: dict[str, Document | KubeError] = {name: secret(name) for name in names}
         self.list_error: KubeError | None = None
         self.expires_once = False
@@ -87,7 +92,7 @@ class World:
             *({"kind": "PartialObjectMetadata", "metadata": document["metadata"]} for document in documents),
         )
 
-    def read(self) -> Read[Settings]:
+    def read(self) -> Read[DistributionSettings]:
         return Read(
             self.mirrors,
             key=Key("", "pull"),
@@ -99,12 +104,12 @@ class World:
             memories=self.memories,
         )
 
-    async def snapshot(self) -> Snapshot | None:
+    async def snapshot(self) -> DistributionSnapshot | None:
         view = DISTRIBUTION_VIEWS.projector()(encode(self.distribution))
-        snapshot: Snapshot | None = await control_of(KIND).snapshot(view, self.read())
+        snapshot: DistributionSnapshot | None = await control_of(KIND).snapshot(view, self.read())
         return snapshot
 
-    async def seen(self) -> Snapshot:
+    async def seen(self) -> DistributionSnapshot:
         snapshot = await self.snapshot()
         assert snapshot is not None
         return snapshot
@@ -204,7 +209,7 @@ async def test_the_answer_to_ones_own_write_counts_more_than_what_was_read_befor
     # then
     assert await world.known() == ["a"]
     assert world.asked == ["Secret a/pull"]
-    assert world.read().memory(Known).read == {}, "it is not kept any longer"
+    assert world.read().memory(KnownCopies).read == {}, "it is not kept any longer"
 
 
 async def test_what_was_read_is_forgotten_with_the_copy() -> None:
@@ -212,7 +217,7 @@ async def test_what_was_read_is_forgotten_with_the_copy() -> None:
     await world.known()
     world.show_copies(secret("b"))
     await world.known()
-    assert list(world.read().memory(Known).read) == ["b"]
+    assert list(world.read().memory(KnownCopies).read) == ["b"]
 
 
 async def test_a_copy_that_is_gone_by_then_is_no_failure() -> None:
@@ -264,7 +269,7 @@ async def test_many_copies_are_read_by_one_list_of_their_name(only: str) -> None
     assert await world.known() == list(NINE)
     assert await world.known() == list(NINE)
     assert world.asked == [f"Secrets {only}/ metadata.name=pull, 50 in a page"]
-    assert "other" not in world.read().memory(Known).read
+    assert "other" not in world.read().memory(KnownCopies).read
 
 
 async def test_eight_copies_are_read_one_by_one() -> None:
@@ -277,7 +282,7 @@ async def test_a_list_that_begins_again_has_only_what_came_after() -> None:
     world = World(*NINE)
     world.expires_once = True
     assert await world.known() == list(NINE)
-    assert sorted(world.read().memory(Known).read) == list(NINE)
+    assert sorted(world.read().memory(KnownCopies).read) == list(NINE)
 
 
 async def test_a_list_that_is_refused_is_said_of_each_copy_that_was_to_be_read() -> None:
@@ -337,14 +342,14 @@ def failures(plan: Plan) -> Sequence[Failure]:
     ]
 
 
-async def refused(world: World) -> Snapshot:
+async def refused(world: World) -> DistributionSnapshot:
     """Every write that is planned now fails."""
     snapshot = await world.seen()
     learn(world.read(), snapshot, failures(plan_distribution(snapshot)))
     return await world.seen()
 
 
-async def three_refused() -> tuple[World, Snapshot]:
+async def three_refused() -> tuple[World, DistributionSnapshot]:
     """A namespace without a copy, one whose copy differs, and one that is to have none."""
     world = World("a", "b", "c")
     world.distribution["spec"]["targets"]["excludedNamespaces"] = {"list": [{"name": "c"}]}

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.sidecarset.contents import Contents, contents_of
+from pykruise.kinds.sidecarset.contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kube.documents import Document
 
 
-def read(**spec: Any) -> Contents:
+def read(**spec: Any) -> SidecarSetContents:
     contents, problem = contents_of(spec)
     assert contents is not None, problem
     return contents

@@ -9,9 +9,9 @@ import pytest
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.plan import plan_sidecarset
 from pykruise.kinds.sidecarset.refusals import learn
-from pykruise.kinds.sidecarset.snapshot import Refusal, Refusals
+from pykruise.kinds.sidecarset.snapshot import Refusals, UpgradeRefusal
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ForbiddenError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError
 from pykruise.plans.phases import MOST_AT_ONCE
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import AT_REST, Code
@@ -226,11 +226,13 @@ class Memory(msgspec.Struct):
         return self.refusals
 
 
-def refused(world: SidecarWorld, memory: Memory, message: str = "the budget allows no more") -> Refusal:
+def refused(
+    world: SidecarWorld, memory: Memory, message: str = "the budget allows no more"
+) -> UpgradeRefusal:
     """The first write of the plan is refused."""
     snapshot, plan = world.snapshot(), world.plan()
     stage = plan.stages[0]
-    error = ForbiddenError(Status(code=403, message=message))
+    error = ForbiddenError(ErrorStatus(code=403, message=message))
     failure = Failure(stage.purpose, stage.chains[0].subject, stage.chains[0].steps[0], error)
     learn(memory, snapshot, [failure])  # type: ignore[arg-type]  # as much of a Read as it needs
     assert memory.refusals.last is not None

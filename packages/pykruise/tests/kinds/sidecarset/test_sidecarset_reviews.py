@@ -9,7 +9,7 @@ from pykruise.kinds.sidecarset.admission import mutate_sidecarset, validating
 from pykruise.kinds.sidecarset.defaults import with_defaults
 from pykruise.kinds.sidecarset.types import SIDECAR_SETS
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import KubeError, Status
+from pykruise.kube.errors import ErrorStatus, KubeError
 from pykruise.pods.workload.revisions import RevisionView
 from support.reviews import at_once, request
 from support.sidecarsets import container, sidecarset, view
@@ -47,12 +47,14 @@ class Reader:
         return None
 
 
-def refusal(reader: Reader | None, doc: Document, *, allows_any_annotation: bool = False) -> Status | None:
+def refusal(
+    reader: Reader | None, doc: Document, *, allows_any_annotation: bool = False
+) -> ErrorStatus | None:
     reviewer = validating(reader, allows_any_annotation=allows_any_annotation)
     return at_once(reviewer, request(SIDECAR_SETS, doc)).refusal
 
 
-def refused(reader: Reader | None, doc: Document, **gates: bool) -> Status:
+def refused(reader: Reader | None, doc: Document, **gates: bool) -> ErrorStatus:
     status = refusal(reader, doc, **gates)
     assert status is not None
     return status

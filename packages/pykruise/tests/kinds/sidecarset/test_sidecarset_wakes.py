@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds.sidecarset.kind import KIND
 from pykruise.kinds.sidecarset.revisions import SET_LABEL
-from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, Settings, Snapshot
+from pykruise.kinds.sidecarset.snapshot import SIDECAR_SET_VIEWS, SidecarSetSettings, SidecarSetSnapshot
 from pykruise.kinds.sidecarset.view import SidecarSetView
 from pykruise.kube.documents import encode
 from pykruise.plans.views import NAMESPACE_VIEWS, POD_VIEWS, REVISION_VIEWS, NamespaceView
@@ -25,7 +25,7 @@ BROKEN = sidecarset("broken", container("c"), selector={"matchExpressions": [{"k
 def woken(on: Any, old: Any, new: Any) -> list[str]:
     """Names of the SidecarSets that an event is about."""
     views = [view(entry) for entry in (ALL, GOLD)] + [view(BROKEN, is_admitted=False)]
-    return Woken(KIND, {SIDECAR_SET_VIEWS: views}, settings=Settings()).by(on, old, new)
+    return Woken(KIND, {SIDECAR_SET_VIEWS: views}, settings=SidecarSetSettings()).by(on, old, new)
 
 
 def carrying(names: str | None, *, name: str = "web-1", namespace: str = "shop") -> PodView:
@@ -121,9 +121,11 @@ def looked(
     pods: list[PodView] | None = None,
     namespaces: list[NamespaceView] | None = None,
     revisions: list[RevisionView] | None = None,
-) -> Snapshot:
+) -> SidecarSetSnapshot:
     objects = {POD_VIEWS: pods or [], NAMESPACE_VIEWS: namespaces or [], REVISION_VIEWS: revisions or []}
-    snapshot: Snapshot = snapshot_of(KIND, sidecar_set, objects, settings=Settings(), now=NOW)
+    snapshot: SidecarSetSnapshot = snapshot_of(
+        KIND, sidecar_set, objects, settings=SidecarSetSettings(), now=NOW
+    )
     return snapshot
 
 

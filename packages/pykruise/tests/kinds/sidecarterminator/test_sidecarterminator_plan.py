@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.sidecarterminator.groups import is_interesting
 from pykruise.kinds.sidecarterminator.kind import KIND, REQUEST_VIEWS
-from pykruise.kinds.sidecarterminator.plan import Snapshot, plan_termination, request_name
+from pykruise.kinds.sidecarterminator.plan import SidecarTerminatorSnapshot, plan_termination, request_name
 from pykruise.kube.cache.metadata_view import project_metadata
 from pykruise.kube.clock import parse_time
 from pykruise.kube.documents import Document, encode
@@ -72,7 +72,9 @@ def node(**labels: str) -> NodeView:
 
 
 def plan(pod: PodView, *, at: NodeView | None = None, has_request: bool = False) -> Plan:
-    return plan_termination(Snapshot(pod=pod, node=at or node(), has_request=has_request, now=NOW))
+    return plan_termination(
+        SidecarTerminatorSnapshot(pod=pod, node=at or node(), has_request=has_request, now=NOW)
+    )
 
 
 def killed(plan: Plan) -> list[list[str]]:
@@ -242,7 +244,7 @@ def test_on_a_real_node_the_image_does_nothing() -> None:
 def test_a_node_that_is_not_known_is_looked_for_again() -> None:
     """sidecarset case 91"""
     item = pod({"main": {}, "log": KILL}, {"main": 0})
-    plan = plan_termination(Snapshot(pod=item, node=None, now=NOW))
+    plan = plan_termination(SidecarTerminatorSnapshot(pod=item, node=None, now=NOW))
     assert not plan.stages
     assert plan.requeue_after_s is not None
     assert "node-1" in plan.skipped["job-x"].message
@@ -265,7 +267,7 @@ def test_a_look_at_a_pod_takes_in_its_node_and_its_request(*, has_request: bool)
         KIND, item, {NODE_VIEWS: nodes, REQUEST_VIEWS: requests}, settings=NoSettings(), now=NOW
     )
     # then
-    assert result == Snapshot(pod=item, node=nodes[0], has_request=has_request, now=NOW)
+    assert result == SidecarTerminatorSnapshot(pod=item, node=nodes[0], has_request=has_request, now=NOW)
 
 
 @pytest.mark.parametrize(

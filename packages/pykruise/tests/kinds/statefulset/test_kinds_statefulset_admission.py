@@ -8,7 +8,7 @@ import pytest
 from pykruise.admission.protection import Protection, guarded
 from pykruise.kinds import conversions
 from pykruise.kinds.statefulset.admission import mutating
-from pykruise.kinds.statefulset.defaults import DefaultingSettings
+from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings
 from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kube.admission import ALLOWED, Reviewer
 from pykruise.kube.documents import Document
@@ -25,7 +25,7 @@ GATE: dict[str, Any] = {"readinessGates": [{"conditionType": keys.IN_PLACE_READY
 
 
 def defaulted(doc: Document, *, old: Document | None = None, **settings: bool) -> Document:
-    answer = review(mutating(DefaultingSettings(**settings)), doc, old=old)
+    answer = review(mutating(StatefulSetDefaultingSettings(**settings)), doc, old=old)
     return answer.object or doc
 
 
@@ -112,7 +112,7 @@ def test_a_gate_leaves_templates_alone() -> None:
 
 def test_defaults_are_stable() -> None:
     once = defaulted(bare())
-    assert review(mutating(DefaultingSettings()), once) == ALLOWED
+    assert review(mutating(StatefulSetDefaultingSettings()), once) == ALLOWED
 
 
 # ── validation ───────────────────────────────────────────────────────────────
@@ -350,7 +350,7 @@ def test_what_cannot_be_read_is_a_bad_request() -> None:
     assert refused.code == 400
 
 
-@pytest.mark.parametrize("reviewer", [mutating(DefaultingSettings()), VALIDATE])
+@pytest.mark.parametrize("reviewer", [mutating(StatefulSetDefaultingSettings()), VALIDATE])
 @pytest.mark.parametrize(
     ("wrong", "place"),
     [
@@ -369,7 +369,10 @@ def test_a_claim_template_with_a_value_of_a_wrong_type_is_a_bad_request_that_nam
     assert place in refused.message
     # but a stored one keeps nobody from something else
     assert (
-        review(mutating(DefaultingSettings()), {**doc, "metadata": {"name": "web"}}, old=doc).refusal is None
+        review(
+            mutating(StatefulSetDefaultingSettings()), {**doc, "metadata": {"name": "web"}}, old=doc
+        ).refusal
+        is None
     )
 
 
@@ -513,7 +516,7 @@ def test_a_field_that_kubernetes_does_not_know_is_kept_and_named_in_a_warning() 
     doc = document(template=unknown)
     # when
     answer = review(VALIDATE, doc)
-    changed = review(mutating(DefaultingSettings()), doc).object or doc
+    changed = review(mutating(StatefulSetDefaultingSettings()), doc).object or doc
     # then
     assert answer.refusal is None
     assert answer.warnings == (

@@ -7,7 +7,7 @@ import pytest
 
 from pykruise.kinds.statefulset.admission import validating
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ServerUnavailableError, Status
+from pykruise.kube.errors import ErrorStatus, ServerUnavailableError
 from support.statefulset_builder import claim_template
 from support.statefulset_reviews import document, fields
 
@@ -30,7 +30,7 @@ def storage_class(
 def claim_fields(new: Document, old: Document, *classes: Document, fails: bool = False) -> list[str]:
     async def look_up() -> Sequence[Document]:
         if fails:
-            raise ServerUnavailableError(Status(code=503, message="not now"))
+            raise ServerUnavailableError(ErrorStatus(code=503, message="not now"))
         return classes
 
     return fields(new, old=old, reviewer=validating(resizes_claims=True, classes=look_up))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykruise.kinds.statefulset.kind import KIND
-from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, Settings
+from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, StatefulSetSettings
 from pykruise.kube.clock import format_time
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PERSISTENT_VOLUME_CLAIMS, PODS
@@ -342,7 +342,7 @@ def test_the_other_claims_of_a_pod_are_made_while_an_old_one_is_on_its_way_out(i
 
 
 def woken_by(old: ClaimView | None, new: ClaimView | None, *, at_once: bool = True) -> list[Key]:
-    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [statefulset(3).view()]}, settings=Settings())
+    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [statefulset(3).view()]}, settings=StatefulSetSettings())
     result = woken.keys(CLAIM_VIEWS, old, new)
     later = [item.key for item in result if isinstance(item, Later)]
     return [item for item in result if isinstance(item, Key)] if at_once else later

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.statefulset.limits import Limits, limits_of
+from pykruise.kinds.statefulset.limits import StatefulSetLimits, limits_of
 from pykruise.pods.workload.spec import LARGEST_SET
 from support.statefulset_builder import StatefulSetBuilder, statefulset
 
 
-def limits(builder: StatefulSetBuilder) -> tuple[Limits, list[str]]:
+def limits(builder: StatefulSetBuilder) -> tuple[StatefulSetLimits, list[str]]:
     spec = builder.view().spec
     assert spec is not None
     return limits_of(spec)

@@ -6,7 +6,7 @@ import pytest
 
 from pykruise.kinds.statefulset.kind import KIND
 from pykruise.kinds.statefulset.plan import status_after
-from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, Settings
+from pykruise.kinds.statefulset.snapshot import STATEFUL_SET_VIEWS, StatefulSetSettings
 from pykruise.kube.resources import CONTROLLER_REVISIONS
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view import keys
@@ -425,7 +425,7 @@ def test_a_selector_that_says_nothing_stops_everything(selector: dict[str, Any])
     assert plan.stages == ()
     assert {note.reason for note in plan.notes} == {"InvalidSpec"}
     # and no orphan is its business
-    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [builder.view()]}, settings=Settings())
+    woken = Woken(KIND, {STATEFUL_SET_VIEWS: [builder.view()]}, settings=StatefulSetSettings())
     assert woken.by(POD_VIEWS, None, builder.pod_views()[-1]) == []
 
 

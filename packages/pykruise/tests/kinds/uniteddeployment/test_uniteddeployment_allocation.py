@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, Share, allocate, scaled
+from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, SubsetShare, allocate, scaled
 
 MARKED = "was unschedulable, and has no reserved pod left"
 
 
-def fixed(replicas: int | None, *shares: Share) -> list[int]:
+def fixed(replicas: int | None, *shares: SubsetShare) -> list[int]:
     return list(allocate(shares, replicas=replicas).values())
 
 
-def share(name: str, *, current: int | None = None, **asks: Any) -> Share:
-    return Share(name=name, current=current, **asks)
+def share(name: str, *, current: int | None = None, **asks: Any) -> SubsetShare:
+    return SubsetShare(name=name, current=current, **asks)
 
 
-def sized(*current: int | None, **replicas: Any) -> list[Share]:
+def sized(*current: int | None, **replicas: Any) -> list[SubsetShare]:
     """t1, t2, … with workloads of these sizes, and the replicas that some of them specify."""
     return [
         share(f"t{number}", current=value, replicas=replicas.get(f"t{number}"))
@@ -26,10 +26,10 @@ def sized(*current: int | None, **replicas: Any) -> list[Share]:
     ]
 
 
-def bounded(least: list[Any], most: list[Any], **more: list[Any]) -> list[Share]:
+def bounded(least: list[Any], most: list[Any], **more: list[Any]) -> list[SubsetShare]:
     """Subsets with these bounds; `more` fields by position."""
     return [
-        Share(
+        SubsetShare(
             name=f"t{number + 1}",
             min_replicas=least[number],
             max_replicas=most[number],
@@ -122,7 +122,7 @@ def test_whole_percentages_are_rounded_so_that_no_pod_is_lost() -> None:
         (10, sized(2, 2, t1="40%", t2="50%")),
     ],
 )
-def test_what_does_not_fit_is_an_error(replicas: int | None, shares: list[Share]) -> None:
+def test_what_does_not_fit_is_an_error(replicas: int | None, shares: list[SubsetShare]) -> None:
     """uniteddeployment case 36"""
     with pytest.raises(AllocationError, match=r"replicas"):
         allocate(shares, replicas=replicas)

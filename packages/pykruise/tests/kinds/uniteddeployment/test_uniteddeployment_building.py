@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pykruise.kinds.uniteddeployment.building import (
-    Wanted,
+    WantedWorkload,
     change_of,
     document_of,
     is_on_delete,
@@ -46,9 +46,9 @@ def wanted(
     patch: Any = None,
     nodes: NodeSelectorTerm | None = None,
     **more: Any,
-) -> Wanted:
+) -> WantedWorkload:
     """Subset a with 3 replicas; `spec`: of the template, beside its pods."""
-    return Wanted(
+    return WantedWorkload(
         template=template,
         metadata=metadata or {},
         spec={"template": POD, **(spec or {})},
@@ -59,7 +59,7 @@ def wanted(
     )
 
 
-def made(wanted: Wanted) -> Document:
+def made(wanted: WantedWorkload) -> Document:
     return document_of(wanted, name="web-a-12345", namespace="shop", united="web", owner={"uid": "ud"})
 
 

@@ -11,7 +11,7 @@ from pykruise.kinds.uniteddeployment.workloads import (
     SUBSET_LABEL,
 )
 from pykruise.kube.clock import format_time
-from pykruise.kube.errors import ForbiddenError, Status
+from pykruise.kube.errors import ErrorStatus, ForbiddenError
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.reasons import Code
 from pykruise.runtime.execute import Failure
@@ -45,7 +45,7 @@ def refused_or_none(
     plan = of or world.plan()
     stage = next(stage for stage in plan.stages if stage.purpose == purpose)
     chain = stage.chains[0]
-    error = ForbiddenError(Status(code=403, reason="Forbidden", message=why))
+    error = ForbiddenError(ErrorStatus(code=403, reason="Forbidden", message=why))
     return status_after(world.snapshot(), plan, Failure(purpose, chain.subject, chain.steps[0], error))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.uniteddeployment.schedulability import Verdict, is_passed_over, judge
+from pykruise.kinds.uniteddeployment.schedulability import SchedulabilityVerdict, is_passed_over, judge
 from pykruise.kinds.uniteddeployment.snapshot import UNITED_VIEWS
 from pykruise.kinds.uniteddeployment.types import SubsetStatus
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -68,7 +68,7 @@ def judged(
     replicas: int | None = None,
     partition: int = 0,
     updating_s: float | None = 1000,
-) -> Verdict:
+) -> SchedulabilityVerdict:
     """Subset a in reserve mode; an update has been going on for so long. None: as many replicas as pods."""
     adaptive = {
         "reserveUnschedulablePods": True,
@@ -98,7 +98,7 @@ def judged(
     )
 
 
-def due_in_s(verdict: Verdict) -> float | None:
+def due_in_s(verdict: SchedulabilityVerdict) -> float | None:
     return None if verdict.due is None else verdict.due - NOW
 
 

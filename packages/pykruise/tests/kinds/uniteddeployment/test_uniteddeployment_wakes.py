@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.uniteddeployment.kind import KIND
-from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, Settings
+from pykruise.kinds.uniteddeployment.snapshot import REPLICA_SET_VIEWS, UNITED_VIEWS, UnitedSettings
 from pykruise.kinds.uniteddeployment.workloads import (
     CLONE_SET,
     DEPLOYMENT,
@@ -86,7 +86,7 @@ def woken(*uniteds: Any, workloads: tuple[SubsetWorkload, ...] = (), replica_set
     objects: dict[Any, Any] = {UNITED_VIEWS: list(uniteds), REPLICA_SET_VIEWS: list(replica_sets)}
     for template, views in WORKLOAD_VIEWS.items():
         objects[views] = [workload for workload in workloads if workload.template == template]
-    return Woken(KIND, objects, settings=Settings())
+    return Woken(KIND, objects, settings=UnitedSettings())
 
 
 # ── workloads ────────────────────────────────────────────────────────────

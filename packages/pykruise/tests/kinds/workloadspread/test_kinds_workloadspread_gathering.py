@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from pykruise.kinds.workloadspread.gathering import MOST_READ, GatherError, Settings, snapshot
+from pykruise.kinds.workloadspread.gathering import MOST_READ, SpreadGatherError, SpreadSettings, snapshot
 from pykruise.kinds.workloadspread.readers import WHITE_LIST_KEY
-from pykruise.kinds.workloadspread.snapshot import Snapshot
+from pykruise.kinds.workloadspread.snapshot import SpreadSnapshot
 from pykruise.kinds.workloadspread.view import SPREAD_VIEWS
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import NotFoundError, Status
+from pykruise.kube.errors import ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import Resource
 from pykruise.kube.values.group_kinds import GroupKind
@@ -28,7 +28,7 @@ from support.spreads import CLONE_SET, DEPLOYMENT, NAMESPACE, NOW, Owner, spread
 
 SETS = [("apps/v1", "ReplicaSet", f"web-h{number}") for number in (1, 2)]
 ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
-NOT_FOUND = NotFoundError(Status(status="Failure", code=404, reason="NotFound", message="not found"))
+NOT_FOUND = NotFoundError(ErrorStatus(status="Failure", code=404, reason="NotFound", message="not found"))
 
 
 class Cluster:
@@ -63,21 +63,21 @@ class Cluster:
         project = views.projector()
         self.mirrors[views] = Listed(views, [project(orjson.dumps(document)) for document in documents])
 
-    async def snapshot(self) -> Snapshot | None:
+    async def snapshot(self) -> SpreadSnapshot | None:
         shown = view(self.document)
-        read: Read[Settings] = Read(
+        read: Read[SpreadSettings] = Read(
             self.mirrors,
             key=shown.key,
             uid=shown.uid,
             now=lambda: NOW,
             rng=random.Random(1),
-            settings=Settings(),
+            settings=SpreadSettings(),
             live=self,  # type: ignore[arg-type]
             memories=self.memories,
         )
         return await snapshot(shown, read)
 
-    async def seen(self) -> Snapshot:
+    async def seen(self) -> SpreadSnapshot:
         result = await self.snapshot()
         assert result is not None
         return result
@@ -102,7 +102,7 @@ def _kind_of(document: Document) -> GroupKind:
     return GroupKind(document["apiVersion"].rpartition("/")[0], document["kind"])
 
 
-def names(value: Snapshot) -> list[str]:
+def names(value: SpreadSnapshot) -> list[str]:
     return sorted(pod.name for pod in value.pods)
 
 
@@ -188,7 +188,7 @@ async def test_paths_of_replicas_are_read_in_the_workload_itself_case_66() -> No
 async def test_a_path_of_replicas_that_leads_nowhere_is_an_error_case_67() -> None:
     document = spread(subset("a", "50%"), targetFilter={"replicasPathList": ["spec.none"]})
     cluster = Cluster(document, targets=[workload(CLONE_SET, replicas=5)])
-    with pytest.raises(GatherError, match=r"spec\.none"):
+    with pytest.raises(SpreadGatherError, match=r"spec\.none"):
         await cluster.seen()
 
 
@@ -276,7 +276,7 @@ async def test_a_workload_of_the_white_list_that_goes_or_is_not_there_has_no_pod
 
 
 async def test_a_white_list_that_cannot_be_read_is_an_error() -> None:
-    with pytest.raises(GatherError, match="ws"):
+    with pytest.raises(SpreadGatherError, match="ws"):
         await _rollout(white_list="no json").seen()
 
 

@@ -8,7 +8,7 @@ from pykruise.kube.documents import deep_copy
 from pykruise.kube.errors import UnreachableError
 from pykruise.kube.values.group_kinds import GroupKind
 from pykruise.pods.view.keys import MATCHED_SPREAD_ANNOTATION
-from pykruise.pods.workload.allowed_workloads import Listed, WhiteList, WhiteListError
+from pykruise.pods.workload.allowed_workloads import AllowedList, WhiteList, WhiteListError
 from support.spreads import (
     CLONE_SET,
     DEPLOYMENT,
@@ -24,7 +24,7 @@ from support.spreads import (
 
 ROLLOUT = ("argoproj.io/v1alpha1", "Rollout", "web")
 STEP = ("argoproj.io/v1alpha1", "RolloutStep", "web-1")
-ROLLOUTS = Listed(
+ROLLOUTS = AllowedList(
     target=GroupKind("argoproj.io", "Rollout"), owners=(GroupKind("argoproj.io", "RolloutStep"),)
 )
 

@@ -22,7 +22,7 @@ from pykruise.kinds.workloadspread.types import WORKLOAD_SPREADS, SubsetStatus
 from pykruise.kinds.workloadspread.view import SpreadView
 from pykruise.kube.clock import loop_clock
 from pykruise.kube.documents import Document
-from pykruise.kube.errors import ConflictError, NotFoundError, Status
+from pykruise.kube.errors import ConflictError, ErrorStatus, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from pykruise.kube.values.group_kinds import GroupKind
@@ -50,7 +50,7 @@ class Server:
         self.asked.append(f"{resource.version} {resource.kind} {namespace}/{name} {subresource}".strip())
         result = self._objects.get(subresource or resource.kind)
         if result is None:
-            raise NotFoundError(Status(code=404, message="not found"))
+            raise NotFoundError(ErrorStatus(code=404, message="not found"))
         return orjson.dumps(result)
 
     async def get_path(self, path: str) -> bytes:

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from pykruise.kinds.workloadspread.gathering import DEPLOYMENT as DEPLOYMENTS
-from pykruise.kinds.workloadspread.gathering import SPREAD_VIEWS, TARGET_VIEWS, Settings
+from pykruise.kinds.workloadspread.gathering import SPREAD_VIEWS, TARGET_VIEWS, SpreadSettings
 from pykruise.kinds.workloadspread.kind import KIND
 from pykruise.kube.documents import Document
 from pykruise.kube.values.group_kinds import GroupKind
@@ -39,7 +39,7 @@ class Listening:
                 ],
                 TARGET_VIEWS[DEPLOYMENTS]: [target(DEPLOYMENT, uid="uid-web")],
             },
-            settings=Settings(versioned_kinds=("deployment",)),
+            settings=SpreadSettings(versioned_kinds=("deployment",)),
         )
 
     def pod(self, old: Document | None, new: Document | None) -> list[str]:

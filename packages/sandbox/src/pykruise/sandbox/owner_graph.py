@@ -18,7 +18,7 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class Owned(ObjectView, Protocol):
+class GraphObject(ObjectView, Protocol):
     """Fields of an object that the graph needs; a shared cache must project to a type that has them."""
 
     @property
@@ -93,7 +93,7 @@ class OwnerGraph:
         self.foreground: dict[str, ObjectId] = {}
         """Objects by UID that wait for their dependents."""
 
-    def update(self, target: ObjectId, old: Owned | None, new: Owned | None) -> None:
+    def update(self, target: ObjectId, old: GraphObject | None, new: GraphObject | None) -> None:
         """Take over one change."""
         if old is not None and (new is None or new.uid != old.uid):
             self.ids.pop(old.uid, None)

@@ -15,13 +15,13 @@ from pykruise.sandbox.controllers.volume_choice import (
     NOTHING_TO_BIND,
     Hopeless,
     PodVolumes,
-    World,
+    VolumeChoiceWorld,
     volumes_of,
 )
 from pykruise.sandbox.controllers.volumes import PROVISIONER
-from pykruise.sandbox.nodes.specs import NodeSpec, NodeView, node_document, project_node
-from pykruise.sandbox.pod_decoding import PodProjector
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.nodes.specs import NodeSpec, SandboxNodeView, node_document, project_node
+from pykruise.sandbox.pod_decoding import SandboxPodProjector
+from pykruise.sandbox.pod_view import SandboxPodView
 from support.paper import START
 from support.sandbox import Object, pod, small_cluster
 
@@ -68,24 +68,24 @@ LATE = {
 }
 
 
-def world(*docs: Object, classes: Any = (LATE,)) -> World:
+def world(*docs: Object, classes: Any = (LATE,)) -> VolumeChoiceWorld:
     claims = [doc for doc in docs if "resources" in doc["spec"]]
     volumes = [doc for doc in docs if "capacity" in doc["spec"]]
-    return World(Mirror.of(*claims), Mirror.of(*volumes), Mirror.of(*classes))
+    return VolumeChoiceWorld(Mirror.of(*claims), Mirror.of(*volumes), Mirror.of(*classes))
 
 
-def node(name: str, **labels: str) -> NodeView:
+def node(name: str, **labels: str) -> SandboxNodeView:
     doc = node_document(NodeSpec(name=name), now=START)
     doc["metadata"] |= {"uid": name, "resourceVersion": "1"}
     doc["metadata"]["labels"] |= labels
     return project_node(encode(doc))
 
 
-def using(*names: str) -> PodView:
+def using(*names: str) -> SandboxPodView:
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
     doc = pod("web", volumes=volumes)
     doc["metadata"] |= meta("web", "default")
-    return PodProjector()(encode(doc))
+    return SandboxPodProjector()(encode(doc))
 
 
 def found(*docs: Object, names: tuple[str, ...] = ("data",), classes: Any = (LATE,)) -> PodVolumes:

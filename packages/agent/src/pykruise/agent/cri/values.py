@@ -1,6 +1,6 @@
 """Containers and images as a container runtime reports them, as frozen values.
 
-protobuf messages ──▶ client.py ──▶ Container, ContainerStatus, Image, …
+protobuf messages ──▶ client.py ──▶ Container, CriContainerStatus, Image, …
 
 Times are seconds since 1970; the runtime's are nanoseconds.
 """
@@ -34,7 +34,7 @@ class RuntimeVersion(msgspec.Struct, frozen=True, kw_only=True):
     api_version: str
 
 
-class Container(msgspec.Struct, frozen=True, kw_only=True):
+class CriContainer(msgspec.Struct, frozen=True, kw_only=True):
     """A container as a list shows it."""
 
     id: str
@@ -66,7 +66,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == "running"
 
 
-class ContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
+class CriContainerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One container in full."""
 
     id: str
@@ -118,7 +118,7 @@ class Auth(msgspec.Struct, frozen=True, kw_only=True):
     registry_token: str = ""
 
 
-class SandboxConfig(msgspec.Struct, frozen=True, kw_only=True):
+class CriSandboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about the pod that a pull is for, which the runtime receives with the pull."""
 
     labels: Mapping[str, str] = {}

@@ -28,9 +28,9 @@ __all__ = [
     "BatchStats",
     "BatchedUpdates",
     "ContendedError",
-    "Ledger",
     "StoredView",
     "UnsettledError",
+    "UpdateLedger",
     "UpdateRequest",
 ]
 
@@ -111,7 +111,7 @@ C = TypeVar("C")
 R_contra = TypeVar("R_contra", bound=UpdateRequest, contravariant=True)
 
 
-class Ledger(Protocol[V, R_contra, C]):
+class UpdateLedger(Protocol[V, R_contra, C]):
     """How objects of one kind are read, decided on and written. `kind` is for messages."""
 
     kind: str
@@ -170,7 +170,7 @@ class BatchedUpdates(Generic[V, R, C]):
     less than its sender waits for the answer.
     """
 
-    def __init__(self, ledger: Ledger[V, R, C], *, rng: random.Random, patience_s: float = 0.0) -> None:
+    def __init__(self, ledger: UpdateLedger[V, R, C], *, rng: random.Random, patience_s: float = 0.0) -> None:
         self._ledger = ledger
         self._patience_s = patience_s
         self._rng = rng

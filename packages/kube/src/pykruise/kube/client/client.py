@@ -25,10 +25,10 @@ from pykruise.kube.clock import Clock, system_clock
 from pykruise.kube.errors import (
     AnswerTooLargeError,
     ApiError,
+    ErrorStatus,
     GoneError,
     KubeError,
     MalformedAnswerError,
-    Status,
     error_for,
 )
 from pykruise.kube.patches.types import PatchType
@@ -113,7 +113,7 @@ _OBJECTS: Final = frozenset({"", "status", "scale", "ephemeralcontainers", "resi
 
 _decode_list = msgspec.json.Decoder(_ListEnvelope).decode
 _decode_event = msgspec.json.Decoder(WatchEvent).decode
-_decode_status = msgspec.json.Decoder(Status).decode
+_decode_status = msgspec.json.Decoder(ErrorStatus).decode
 
 
 class Client:

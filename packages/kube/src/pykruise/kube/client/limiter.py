@@ -28,11 +28,11 @@ import msgspec
 from pykruise.kube.errors import (
     LONGEST_WAIT_S,
     ApiError,
+    ErrorStatus,
     HeldBackError,
     RequestTimeoutError,
     ServerTimeoutError,
     ServerUnavailableError,
-    Status,
     TooManyRequestsError,
 )
 
@@ -263,6 +263,6 @@ def _is_overload(err: BaseException) -> bool:
     return isinstance(err, ServerUnavailableError | RequestTimeoutError | ServerTimeoutError)
 
 
-def _held_back(scope: str) -> Status:
+def _held_back(scope: str) -> ErrorStatus:
     message = f"{scope}: held back, since an answer asked for it; nothing was sent"
-    return Status(status="Failure", message=message, reason="TooManyRequests", code=429)
+    return ErrorStatus(status="Failure", message=message, reason="TooManyRequests", code=429)

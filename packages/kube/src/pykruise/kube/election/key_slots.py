@@ -21,7 +21,7 @@ __all__ = [
     "KEYINGS",
     "SLOTS",
     "Keying",
-    "Record",
+    "LeaderRecord",
     "Seat",
     "assign",
     "fnv1a",
@@ -118,7 +118,7 @@ def assign(
     return assign
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class LeaderRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """Record of the leader on its Lease. It counts as long as its `leader` holds that."""
 
     leader: str
@@ -137,10 +137,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Fa
         return msgspec.json.encode(self).decode()
 
 
-_decode = msgspec.json.Decoder(Record).decode
+_decode = msgspec.json.Decoder(LeaderRecord).decode
 
 
-def read_record(text: str | None, *, holder: str) -> Record | None:
+def read_record(text: str | None, *, holder: str) -> LeaderRecord | None:
     """The record of this holder of the Lease; None: it has left none, so it does not share."""
     try:
         record = _decode(text or "")

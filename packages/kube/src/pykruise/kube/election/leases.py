@@ -46,8 +46,8 @@ __all__ = [
     "FencedTransport",
     "LeaderElector",
     "LeaseLostError",
+    "LeaseTerm",
     "NotLeadingError",
-    "Term",
 ]
 
 _log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class Fence(Protocol):
         ...
 
 
-class Term:
+class LeaseTerm:
     """The time for which a leader may act. `now` must run on while the program sleeps."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -190,8 +190,8 @@ class LeaderElector:
         self._clock = clock
         self._rng = rng
         self._now = now or asyncio.get_running_loop().time
-        self.term = Term(self._now)
-        self.other_term = Term(self._now)
+        self.term = LeaseTerm(self._now)
+        self.other_term = LeaseTerm(self._now)
         """While another holds the Lease: until when it may act, as far as is known here."""
         self.annotate: Callable[[Document], Mapping[str, str]] = lambda _: {}
         """Annotations to write with the Lease, computed from the Lease before; asked at each write."""

@@ -31,7 +31,7 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Clock
 from pykruise.kube.control.retried_task import in_own_task
 from pykruise.kube.documents import Document, annotations_of, decode
-from pykruise.kube.election.key_slots import SLOTS, Keying, Record, Seat, assign, read_record
+from pykruise.kube.election.key_slots import SLOTS, Keying, LeaderRecord, Seat, assign, read_record
 from pykruise.kube.election.leases import Fence, LeaderElector, LeaseLostError
 from pykruise.kube.errors import KubeError
 from pykruise.kube.resources import LEASES
@@ -126,7 +126,7 @@ class _Both:
 class _MemberTerm:
     """Holds while a member leads that shares as this one does."""
 
-    def __init__(self, leader: LeaderElector, record: Callable[[], Record | None]) -> None:
+    def __init__(self, leader: LeaderElector, record: Callable[[], LeaderRecord | None]) -> None:
         self._leader, self._record = leader, record
 
     @property
@@ -227,7 +227,7 @@ class Membership:
         self._named: str | None = None
         self._is_standing = False
         self._is_leaving = False
-        self._read: tuple[str | None, str, Record | None] = (None, "", None)
+        self._read: tuple[str | None, str, LeaderRecord | None] = (None, "", None)
 
     def stats(self) -> MembershipStats:
         """How it is now."""
@@ -238,7 +238,7 @@ class Membership:
             assigned=record.slots if record is not None and self.term.holds() else {},
         )
 
-    def record(self) -> Record | None:
+    def record(self) -> LeaderRecord | None:
         """Last known record of the leader; None: no member that shares slots in the same way holds the Lease."""
         lease = self.leader.lease
         if lease is None:
@@ -438,7 +438,7 @@ class Membership:
             else:
                 self._epoch, self._assigned = f"{self._rng.getrandbits(64):016x}", {}
             self._changed.set()
-        said = Record(leader=self.identity, epoch=self._epoch, keying=self.keying, slots=self._assigned)
+        said = LeaderRecord(leader=self.identity, epoch=self._epoch, keying=self.keying, slots=self._assigned)
         return {RECORD: said.text()}
 
     def _last_words(self, lease: Document) -> str:
@@ -535,7 +535,7 @@ def _said_in(lease: LeaseView | None) -> str | None:
     return lease.annotations.get(RECORD) if lease is not None else None
 
 
-def _record_on(lease: Document | None) -> Record | None:
+def _record_on(lease: Document | None) -> LeaderRecord | None:
     if lease is None:
         return None
     holder = str((lease.get("spec") or {}).get("holderIdentity") or "")

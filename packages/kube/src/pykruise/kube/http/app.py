@@ -11,12 +11,12 @@ from typing import Protocol
 import msgspec
 
 from pykruise.kube.client.transport import Response
-from pykruise.kube.http.wire import Request
+from pykruise.kube.http.wire import WireRequest
 
-__all__ = ["App", "Limits", "Streamed"]
+__all__ = ["App", "HttpLimits", "Streamed"]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of clients. Sizes in bytes, times in seconds."""
 
     head: int = 256 * 1024
@@ -75,16 +75,16 @@ class Streamed(Protocol):
 class App(Protocol):
     """Application that answers requests."""
 
-    def admit(self, request: Request) -> Response | None:
+    def admit(self, request: WireRequest) -> Response | None:
         """The refusal of a request whose body is not there yet. It may set `request.most_body` and
         `request.is_counted`."""
         ...
 
-    async def answer(self, request: Request) -> Response | Streamed:
+    async def answer(self, request: WireRequest) -> Response | Streamed:
         """The answer to a request."""
         ...
 
-    def failed(self, code: int, request: Request) -> Response:
+    def failed(self, code: int, request: WireRequest) -> Response:
         """The answer to what is no request, or broke a limit (see http_server_connection.py), or failed (500).
 
         Of a request that did not arrive as a whole, what is known.

@@ -36,7 +36,7 @@ __all__ = [
     "AnswerHeaders",
     "Fields",
     "HttpConnection",
-    "Origin",
+    "HttpOrigin",
     "RequestWriter",
     "TooLargeError",
     "connect",
@@ -76,7 +76,7 @@ Fields = tuple[tuple[str, str], ...]
 """Names and values of headers, in their order."""
 
 
-class Origin(msgspec.Struct, frozen=True):
+class HttpOrigin(msgspec.Struct, frozen=True):
     """Where a server is. `prefix` stands before every path; `name` is what its certificate is for."""
 
     is_tls: bool
@@ -219,7 +219,7 @@ C = TypeVar("C", bound=HttpConnection)
 
 async def connect(
     loop: asyncio.AbstractEventLoop,
-    origin: Origin,
+    origin: HttpOrigin,
     tls: ssl.SSLContext | None,
     make: Callable[[], C],
     *,
@@ -236,7 +236,7 @@ async def connect(
 
 
 async def _connect(
-    loop: asyncio.AbstractEventLoop, origin: Origin, tls: ssl.SSLContext | None, make: Callable[[], C]
+    loop: asyncio.AbstractEventLoop, origin: HttpOrigin, tls: ssl.SSLContext | None, make: Callable[[], C]
 ) -> C:
     proxy = origin.proxy
     if proxy is not None and tls is not None:
@@ -271,12 +271,12 @@ def text_of(error: Exception) -> str:
     return line or type(error).__name__
 
 
-def what_of(origin: Origin, request: Request) -> str:
+def what_of(origin: HttpOrigin, request: Request) -> str:
     """A request in an error message: `GET /prefix/api/v1/pods`."""
     return f"{request.method} {origin.prefix}{request.path}"
 
 
-def target_of(origin: Origin, request: Request) -> str:
+def target_of(origin: HttpOrigin, request: Request) -> str:
     """The path and the query of a request, percent-encoded; for a proxy that passes it on, the whole URL."""
     path = origin.prefix + request.path
     if origin.proxy is not None and not origin.is_tls:
@@ -287,7 +287,7 @@ def target_of(origin: Origin, request: Request) -> str:
 class RequestWriter:
     """Requests as they go over the wire. Most carry the same headers as many before."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: HttpOrigin) -> None:
         self._origin = origin
         self._own: Fields = (("Host", origin.authority),)
         if origin.proxy is not None and origin.proxy.authorization and not origin.is_tls:

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-__all__ = ["Holder", "Room"]
+__all__ = ["Holder", "ServerRoom"]
 
 
 class Holder(Protocol):
@@ -54,7 +54,7 @@ class _Share(Generic[HolderT]):
         self.size = 0
 
 
-class Room(Generic[HolderT]):
+class ServerRoom(Generic[HolderT]):
     """Capacity of a server. A limit of 0 is none.
 
     `connections`, `requests`: how many; `size`: bytes of bodies; `share`: how much of each one address may hold.

@@ -29,7 +29,7 @@ from pykruise.kube.http.connection import (
     AnswerHeaders,
     Fields,
     HttpConnection,
-    Origin,
+    HttpOrigin,
     RequestWriter,
     TooLargeError,
     connect,
@@ -161,7 +161,7 @@ class Stream(HttpConnection):
 class Streams:
     """Opens streams from one server, any number at once. Belongs to the event loop that first uses it."""
 
-    def __init__(self, origin: Origin, *, connect_timeout_s: float) -> None:
+    def __init__(self, origin: HttpOrigin, *, connect_timeout_s: float) -> None:
         self._origin = origin
         self._connect_timeout_s = connect_timeout_s
         self._writer = RequestWriter(origin)

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.pod_rules.names import is_dns1123_label, is_valid_label_key, is_valid_label_value
-from pykruise.kube.values.selectors import Operator, Requirement, Selector
+from pykruise.kube.values.selectors import Requirement, Selector, SelectorOperator
 
 __all__ = ["ALWAYS", "NEVER", "Interests", "Meant", "any_of", "both", "meant_by"]
 
@@ -91,13 +91,13 @@ def _required(requirement: Requirement) -> str:
         return ALWAYS
     has = f'has({_LABELS}) && "{requirement.key}" in {_LABELS}'
     match requirement.operator:
-        case Operator.EXISTS:
+        case SelectorOperator.EXISTS:
             return has
-        case Operator.DOES_NOT_EXIST:
+        case SelectorOperator.DOES_NOT_EXIST:
             return f"!({has})"
-        case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
+        case SelectorOperator.EQUALS | SelectorOperator.DOUBLE_EQUALS | SelectorOperator.IN:
             return f'{has} && {_LABELS}["{requirement.key}"] in {_texts(requirement.values)}'
-        case Operator.NOT_EQUALS | Operator.NOT_IN:
+        case SelectorOperator.NOT_EQUALS | SelectorOperator.NOT_IN:
             return f'!({has} && {_LABELS}["{requirement.key}"] in {_texts(requirement.values)})'
     return ALWAYS
 

@@ -17,7 +17,7 @@ import msgspec
 from pykruise.kinds import kinds
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, MatchCondition, Reviewer
 from pykruise.kube.documents import Document, same
-from pykruise.kube.errors import Status
+from pykruise.kube.errors import ErrorStatus
 from pykruise.kube.pod_rules.field_errors import bad_request
 from pykruise.kube.schemas.zero_values import filled
 from pykruise.kube.values.cel import ALWAYS, Interests, any_of
@@ -196,12 +196,12 @@ def _is_judged(request: AdmissionRequest) -> bool:
     return False
 
 
-def _failed(step: str, error: StepError) -> Status:
+def _failed(step: str, error: StepError) -> ErrorStatus:
     _log.warning("pod admission: %s: %s", step, error)
     if error.code == _TOO_MANY:
         return _too_many(error)
-    return Status(status="Failure", message=str(error), reason="InternalError", code=error.code)
+    return ErrorStatus(status="Failure", message=str(error), reason="InternalError", code=error.code)
 
 
-def _too_many(error: StepError) -> Status:
-    return Status(status="Failure", message=str(error), reason="TooManyRequests", code=_TOO_MANY)
+def _too_many(error: StepError) -> ErrorStatus:
+    return ErrorStatus(status="Failure", message=str(error), reason="TooManyRequests", code=_TOO_MANY)

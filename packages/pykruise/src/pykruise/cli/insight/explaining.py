@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.causes import Cause, cause_of
+from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.known import is_per_node, workload_insight
 from pykruise.cli.insight.look import Sight
 from pykruise.cli.insight.way_back import way_back as way_back_to
@@ -176,7 +176,7 @@ def _waits(sight: Sight, plan: Plan, status: Mapping[str, Any], now: Instant) ->
     documents = sight.pods
     written = {chain.subject for stage in plan.stages for chain in stage.chains}
     down: list[str] = []
-    causes: dict[str, Cause] = {}
+    causes: dict[str, WaitCause] = {}
     for pod in getattr(sight.snapshot, "pods", ()):
         if (document := documents.get(pod.name)) is None:
             continue  # the kind is about pods of others
@@ -309,7 +309,7 @@ def _failure(reason: Any, message: str, since: str) -> Wait:
     return Wait(code=Code.REFUSED, words=message, since=since, remedy=_CORRECT)
 
 
-def _is_said_better(skipped: Wait, cause: Cause | None) -> bool:
+def _is_said_better(skipped: Wait, cause: WaitCause | None) -> bool:
     """Whether the pod itself says why it waits: that it has no node, or a hook, for one."""
     return cause is not None and (
         skipped.code == cause.code or (skipped.code in _VAGUE and cause.code != Code.STARTING)
@@ -403,7 +403,7 @@ def _pods_are(count: int) -> str:
     return "1 pod is" if count == 1 else f"{count} pods are"
 
 
-def wait_of(cause: Cause, pod: str) -> Wait:
+def wait_of(cause: WaitCause, pod: str) -> Wait:
     """That a pod waits for this."""
     since = format_time(cause.since) if cause.since is not None else ""
     return Wait(code=cause.code, words=cause.words, pods=(pod,), since=since, remedy=cause.remedy)

@@ -19,7 +19,7 @@ from pykruise.kube.documents import Document, decode, encode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import NODES, PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.views import BUDGET_VIEWS, CLAIM_VIEWS, NODE_VIEWS, POD_VIEWS, NodeView, project_node
 from pykruise.pods.workload.claims import ClaimView
@@ -80,7 +80,13 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def look(
-    client: Client, kind: Kind, key: Key, *, now: Instant, settings: Settings | None = None, seed: int = 1
+    client: Client,
+    kind: Kind,
+    key: Key,
+    *,
+    now: Instant,
+    settings: ManagerSettings | None = None,
+    seed: int = 1,
 ) -> Sight:
     """Read it. Raises NotFoundError when it is not there, and the error of what may not be read."""
     document = decode(await client.get(kind.resource, key.namespace, key.name))
@@ -93,7 +99,7 @@ async def look_at(
     document: Document,
     *,
     now: Instant,
-    settings: Settings | None = None,
+    settings: ManagerSettings | None = None,
     seed: int = 1,
     only: Mapping[Views[Any], Only] | None = None,
 ) -> Sight:
@@ -101,7 +107,7 @@ async def look_at(
     resource."""
     control = kind.control
     assert control is not None
-    own = (settings or Settings()).of(kind)
+    own = (settings or ManagerSettings()).of(kind)
     view = control.objects.projector()(encode(document))
     reads = [view for view in views_of(control, own) if view is not control.objects]
     everywhere = kind.insight.everywhere if kind.insight is not None else ()

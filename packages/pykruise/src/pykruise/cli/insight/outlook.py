@@ -31,18 +31,18 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
+class PodFate(msgspec.Struct, frozen=True, kw_only=True):
     """Result for one pod, an existing or a new one."""
 
     pod: str
     do: str
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class OutlookBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Changes at one time, before the manager waits for pods."""
 
     number: int
-    fates: tuple[Fate, ...]
+    fates: tuple[PodFate, ...]
 
 
 class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
     """All errors of admission."""
     fields: tuple[FieldChange, ...] = ()
     """Changed fields of the spec."""
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[OutlookBatch, ...] = ()
     """Changes of existing pods, one batch at a time."""
     stays: Mapping[str, tuple[str, ...]] = {}
     """Why pods stay as they are, and which."""
@@ -120,13 +120,13 @@ def section(title: str, lines: Sequence[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _batch(batch: Batch) -> str:
+def _batch(batch: OutlookBatch) -> str:
     wait = "then, as these are ready: " if batch.number > 1 else ""
     actions = "; ".join(f"{do}: {shown(pods)}" for do, pods in pods_by_fate(batch.fates).items())
     return f"{batch.number:3d}. {wait}{actions}"
 
 
-def pods_by_fate(fates: Iterable[Fate]) -> dict[str, list[str]]:
+def pods_by_fate(fates: Iterable[PodFate]) -> dict[str, list[str]]:
     """Names of pods by what is done to them."""
     groups: dict[str, list[str]] = {}
     for fate in fates:

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Sequence
 
 from pykruise.cli.kubectl.command import Command
-from pykruise.cli.kubectl.flags import Flag
+from pykruise.cli.kubectl.flags import KubectlFlag
 
 
 def help_of(command: Command, *, program: str, root: str) -> str:
@@ -41,7 +41,7 @@ def _children(command: Command) -> list[str]:
     ]
 
 
-def flags_text(flags: Sequence[Flag]) -> str:
+def flags_text(flags: Sequence[KubectlFlag]) -> str:
     """Each flag with its default, and what it is for in the line below."""
     lines = []
     for flag in sorted(flags, key=lambda flag: flag.name):

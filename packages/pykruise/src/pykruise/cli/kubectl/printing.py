@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pykruise.cli.kubectl.errors import KubectlError
-from pykruise.cli.kubectl.flags import Call
+from pykruise.cli.kubectl.flags import CommandCall
 from pykruise.cli.kubectl.resources import Info
 
 FORMATS: Final = (
@@ -49,7 +49,7 @@ class Printer:
         return before + self._show(info, f"{operation}{self._suffix}" if operation else "")
 
 
-def printer_of(call: Call, *, dry_run: str = "none") -> Printer:
+def printer_of(call: CommandCall, *, dry_run: str = "none") -> Printer:
     """The printer that `-o`, `--template` and `--dry-run` ask for. Raises KubectlError for an unknown format."""
     output = call.text("output")
     suffix = {"client": " (dry run)", "server": " (server dry run)"}.get(dry_run, "")

@@ -12,7 +12,7 @@ from pykruise.cli.kubectl.changing import change, patch
 from pykruise.cli.kubectl.errors import KubectlError, ResourceError
 from pykruise.cli.kubectl.kinds import ROLLOUTS, group_of, templates_of
 from pykruise.cli.kubectl.printing import Printer, printer_of
-from pykruise.cli.kubectl.resources import Error, Found, Info, find, get
+from pykruise.cli.kubectl.resources import Error, Info, SelectedObjects, find, get
 from pykruise.cli.kubectl.revisions import (
     NUMBER,
     Revision,
@@ -36,7 +36,9 @@ MANAGER: Final = "kubectl-rollout"
 RESTARTED_AT: Final = "RESTARTED_AT"
 
 
-async def each(session: Session, selection: Found, do: Callable[[Info], Awaitable[None]]) -> list[Error]:
+async def each(
+    session: Session, selection: SelectedObjects, do: Callable[[Info], Awaitable[None]]
+) -> list[Error]:
     """Do it to each object; what fails does not stop the rest. The errors, those of finding first."""
     errors = list(selection.errors)
     for info in selection.infos:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pykruise.cli.kubectl.command import GLOBAL
-from pykruise.cli.kubectl.discovery import Served
+from pykruise.cli.kubectl.discovery import ServedResource
 from pykruise.cli.kubectl.errors import KubectlError
 from pykruise.cli.kubectl.help import flags_text
 from pykruise.cli.kubectl.resources import list_all
@@ -141,5 +141,5 @@ async def _of_resources(session: Session, given: Sequence[str], word: str) -> li
     return sorted(plural for plural in plurals if plural.startswith(word))
 
 
-async def _names(session: Session, served: Served) -> list[str]:
+async def _names(session: Session, served: ServedResource) -> list[str]:
     return [info.name for info in await list_all(session, served, await session.namespace(), selector="")]

@@ -1,7 +1,7 @@
 """Since when an AdvancedCronJob has the schedule that it has: times before a change are none of the new schedule's.
 
 UPDATE + the time ──▶ with_change() ──▶ the object with the annotation SCHEDULED_SINCE (its mutating webhook)
-spec, as it was looked at last ──▶ Seen.since() ──▶ the same of a change that no webhook has seen
+spec, as it was looked at last ──▶ SeenSchedule.since() ──▶ the same of a change that no webhook has seen
 
 Pure. A schedule that becomes more frequent, another zone, another deadline or a resume would otherwise be due at once,
 for a time that was scheduled by nothing. The annotation outlives managers; what is seen is only in memory.
@@ -51,7 +51,7 @@ def scheduled_since(annotations: Mapping[str, str]) -> Instant | None:
         return None
 
 
-class Seen:
+class SeenSchedule:
     """Object as last seen, and since when."""
 
     def __init__(self) -> None:

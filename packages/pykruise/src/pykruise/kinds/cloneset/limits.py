@@ -35,7 +35,7 @@ class FieldProblem(msgspec.Struct, frozen=True):
         return f"{self.field}: {self.problem}"
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class CloneSetLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the spec, as whole numbers of pods."""
 
     replicas: int
@@ -47,7 +47,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     scale_max_unavailable: int = UNLIMITED
 
 
-def limits_of(spec: CloneSetSpec) -> tuple[Limits, list[FieldProblem]]:
+def limits_of(spec: CloneSetSpec) -> tuple[CloneSetLimits, list[FieldProblem]]:
     """The limits, and every field that cannot be resolved (then the limits must not be used).
 
     Percentages may have a fraction. maxUnavailable is rounded up without surge (else nothing could ever be
@@ -84,7 +84,7 @@ def limits_of(spec: CloneSetSpec) -> tuple[Limits, list[FieldProblem]]:
         scale_max_unavailable = number(strategy.max_unavailable, SCALE_LIMIT, Rounding.UP)
     if spec.replicas < 0:
         problems.append(FieldProblem("spec.replicas", "must be greater than or equal to 0"))
-    limits = Limits(
+    limits = CloneSetLimits(
         replicas=spec.replicas,
         partition=partition,
         max_unavailable=number(
@@ -105,7 +105,7 @@ def _partition(value: IntOrPercent, resolved: int, *, replicas: int) -> int:
     return min(resolved, replicas)
 
 
-def allows_none(limits: Limits) -> bool:
+def allows_none(limits: CloneSetLimits) -> bool:
     """Whether no pod that serves may ever be taken out of service: there is no room, and none comes with a surge."""
     return limits.replicas > 0 and limits.max_unavailable == limits.max_surge == 0
 
@@ -123,7 +123,7 @@ class Sort(msgspec.Struct, frozen=True, gc=False):
     is_available: bool = True
 
 
-class Tally(msgspec.Struct, kw_only=True):
+class CloneSetTally(msgspec.Struct, kw_only=True):
     """How many active pods there are of each sort. *New*: of the update revision; *old*: of any other."""
 
     total_new: int = 0
@@ -160,9 +160,9 @@ class Tally(msgspec.Struct, kw_only=True):
         return self.pre_deleting + self.unavailable_new + self.unavailable_old
 
 
-def tally_of(counts: Mapping[Sort, int]) -> Tally:
+def tally_of(counts: Mapping[Sort, int]) -> CloneSetTally:
     """Add up how many active pods there are of each sort."""
-    tally = Tally()
+    tally = CloneSetTally()
     for sort, count in counts.items():
         kind = "new" if sort.is_new else "old"
         _add(tally, f"total_{kind}", count)
@@ -177,7 +177,7 @@ def tally_of(counts: Mapping[Sort, int]) -> Tally:
     return tally
 
 
-def _add(tally: Tally, field: str, count: int) -> None:
+def _add(tally: CloneSetTally, field: str, count: int) -> None:
     setattr(tally, field, getattr(tally, field) + count)
 
 
@@ -206,8 +206,8 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def numbers_of(
-    tally: Tally,
-    limits: Limits,
+    tally: CloneSetTally,
+    limits: CloneSetLimits,
     *,
     may_roll_back: bool = False,
     exclude_preparing_delete: bool = False,
@@ -252,7 +252,7 @@ def numbers_of(
 
 
 def _surge(
-    tally: Tally, limits: Limits, old_diff: int, new_diff: int, *, for_updates: bool
+    tally: CloneSetTally, limits: CloneSetLimits, old_diff: int, new_diff: int, *, for_updates: bool
 ) -> tuple[int, int]:
     """Pods beyond replicas, and how many of them in the current revision.
 

@@ -28,7 +28,7 @@ from pykruise.kube.schemas.crds import Column
 from pykruise.plans.insight import Insight
 from pykruise.plans.kind import AGE, Kind, two_versions
 from pykruise.plans.review import Reviews
-from pykruise.plans.stored_values import Stored, judged
+from pykruise.plans.stored_values import StoredSpec, judged
 from pykruise.plans.views import POD_VIEWS
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.control import Control
@@ -81,7 +81,7 @@ def _headline(status: Mapping[str, Any]) -> str:
     return "; ".join([*said, message] if message else said)
 
 
-_STORED: Final = Stored(
+_STORED: Final = StoredSpec(
     errors=errors_of,
     kept={
         "spec.ttlSecondsAfterFinished": "a time that has passed: the request is deleted once it is over",

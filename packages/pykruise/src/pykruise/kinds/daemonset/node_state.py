@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.daemonset.placement import Fit, Place, Placement
+from pykruise.kinds.daemonset.placement import DaemonSetPlacement, Fit, Place
 from pykruise.kube.clock import Instant
 from pykruise.kube.values.selectors import Selector
 from pykruise.plans.views import NodeView
@@ -65,7 +65,7 @@ def by_counting(pod: PodView) -> tuple[Any, ...]:
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Terms of a node's state besides the node and its pods."""
 
-    placement: Placement
+    placement: DaemonSetPlacement
     selector: Selector | None = None
     """Which pods count; None: it cannot be read, and all that the DaemonSet controls do."""
     min_ready_seconds: int = 0

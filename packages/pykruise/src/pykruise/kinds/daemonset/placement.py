@@ -73,7 +73,7 @@ def daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-class Placement(NodeRequirements, frozen=True, kw_only=True):
+class DaemonSetPlacement(NodeRequirements, frozen=True, kw_only=True):
     """Requirements of a DaemonSet's template on nodes."""
 
     def fit(self, node: NodeView) -> Fit:
@@ -91,11 +91,11 @@ class Placement(NodeRequirements, frozen=True, kw_only=True):
         return Fit(place, f"the node has the taint {(expels or untolerated)[0]}, which is not tolerated")
 
 
-def placement_of(template: Mapping[str, Any]) -> Placement:
+def placement_of(template: Mapping[str, Any]) -> DaemonSetPlacement:
     """Requirements of a pod template on nodes. An affinity that has not the shape of one matches no node."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     asked = requirements_of(spec)
-    return Placement(
+    return DaemonSetPlacement(
         node_name=asked.node_name,
         node_selector=asked.node_selector,
         terms=asked.terms,

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 from pykruise.kinds.daemonset.backoff import Backoffs
 from pykruise.kinds.daemonset.node_cache import NodeOverview, NodeStateCache
 from pykruise.kinds.daemonset.node_state import Terms
-from pykruise.kinds.daemonset.placement import Placement, placement_of
+from pykruise.kinds.daemonset.placement import DaemonSetPlacement, placement_of
 from pykruise.kinds.daemonset.types import DAEMON_SETS, DaemonSetSpec, DaemonSetStatus
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
@@ -46,7 +46,7 @@ _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _OUT_OF_RANGE: Final = 2**63
 
 
-class Settings(GateSettings, frozen=True, kw_only=True):
+class DaemonSetSettings(GateSettings, frozen=True, kw_only=True):
     """Feature gates and flags that change decisions about DaemonSets; defaults are the original's."""
 
     assign_pods_by_scheduler: Annotated[
@@ -69,7 +69,7 @@ class DaemonSetView(WorkloadView, frozen=True, kw_only=True):
     """None: it cannot be read, or there is none."""
     node_selector: Selector | None = None
     """Selector of the nodes whose pods are updated; None: all, or unreadable."""
-    placement: Placement = Placement()
+    placement: DaemonSetPlacement = DaemonSetPlacement()
 
     @property
     def owner_reference(self) -> Document:
@@ -118,7 +118,7 @@ DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
 )
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class DaemonSetSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one DaemonSet at one instant."""
 
     daemonset: DaemonSetView
@@ -138,7 +138,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     """Nodes on which a pod failed a short while ago: until when the next failed pod stays there."""
     now: Instant
     ids: IdSource
-    settings: Settings = Settings()
+    settings: DaemonSetSettings = DaemonSetSettings()
 
 
 class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
@@ -147,20 +147,20 @@ class ReadableDaemonSetView(DaemonSetView, frozen=True, kw_only=True):
     spec: DaemonSetSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableDaemonSet(DaemonSetSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     daemonset: ReadableDaemonSetView
 
 
-async def snapshot(view: DaemonSetView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: DaemonSetView, read: Read[DaemonSetSettings]) -> DaemonSetSnapshot:
     """The DaemonSet with its pods, revisions and all nodes, as they are known now."""
     around = sort_out(await revisions_around(view, read), view, selector=view.selector)
     pods = tuple(read.owned(POD_VIEWS, view.uid))
     orphans = tuple(read.orphans(POD_VIEWS, view.namespace))
     known = read.memory(NodeMemory)
     now = read.now()
-    return Snapshot(
+    return DaemonSetSnapshot(
         daemonset=view,
         overview=known.states_for(terms_of(view)).refresh(
             nodes=read.all(NODE_VIEWS), pods=pods, orphans=orphans, now=now

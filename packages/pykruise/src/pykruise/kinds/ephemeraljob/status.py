@@ -19,7 +19,7 @@ _COUNTS: Final = ("match", "running", "succeeded", "waiting", "failed")
 DEADLINE: Final = "DeadlineExceeded"
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class EphemeralJobTally(msgspec.Struct, frozen=True, kw_only=True):
     """Pods of the job by how far its containers are in them."""
 
     match: int = 0
@@ -31,7 +31,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 def status_of(
     known: EphemeralJobStatus,
-    tally: Tally,
+    tally: EphemeralJobTally,
     *,
     now: Instant,
     is_paused: bool,
@@ -67,7 +67,7 @@ def status_of(
     )
 
 
-def _phase(tally: Tally, *, is_over: bool, is_late: bool, has_containers: bool) -> str:
+def _phase(tally: EphemeralJobTally, *, is_over: bool, is_late: bool, has_containers: bool) -> str:
     """Rule: the original's; a job some of whose pods failed is over too, and has failed."""
     if not has_containers:
         return "Error"

@@ -37,7 +37,7 @@ ORDER_AGAIN_S: Final = 60.0
 """How long it is remembered in which order a workload updates its pods."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ImagePullJobSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for decisions about ImagePullJobs."""
 
     default_ttl_s: Annotated[
@@ -54,7 +54,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The only namespace whose objects this manager knows; empty: all."""
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class ImagePullJobSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one ImagePullJob at one instant."""
 
     job: PullJobView
@@ -72,7 +72,7 @@ class Snapshot(Judged, frozen=True, kw_only=True):
     has_shared_namespace: bool = True
     """Whether that namespace is there, not being deleted, and one that this manager works in."""
     now: Instant
-    settings: Settings = Settings()
+    settings: ImagePullJobSettings = ImagePullJobSettings()
 
 
 class ReadablePullJobView(PullJobView, frozen=True, kw_only=True):
@@ -81,13 +81,13 @@ class ReadablePullJobView(PullJobView, frozen=True, kw_only=True):
     spec: ImagePullJobSpec
 
 
-class Readable(Snapshot, frozen=True, kw_only=True):
+class ReadableImagePullJob(ImagePullJobSnapshot, frozen=True, kw_only=True):
     """A snapshot that can be planned."""
 
     job: ReadablePullJobView
 
 
-def is_readable(snapshot: Snapshot) -> TypeGuard[Readable]:
+def is_readable(snapshot: ImagePullJobSnapshot) -> TypeGuard[ReadableImagePullJob]:
     """Whether the spec can be read, and admission has nothing against what is stored. The one place that decides it."""
     return snapshot.job.spec is not None and not snapshot.refused
 
@@ -99,7 +99,7 @@ class _Order(msgspec.Struct):
     workload: Document | None = None
 
 
-async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
+async def snapshot(view: PullJobView, read: Read[ImagePullJobSettings]) -> ImagePullJobSnapshot:
     """The job with its nodes and secrets. Raises KubeError for those that cannot be read."""
     namespace = read.settings.secrets_namespace
     uses_secrets = bool(view.secrets) and view.namespace != namespace
@@ -109,7 +109,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
     is_seen = read.settings.namespace in ("", namespace)
     has_home = is_seen and home is not None and not home.is_deleting
     if not view.is_active or view.spec is None:
-        return Snapshot(
+        return ImagePullJobSnapshot(
             job=view,
             copies=copies,
             has_shared_namespace=has_home,
@@ -123,7 +123,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
     elif view.namespace == namespace:
         sources = {name: Source(key=Key(namespace, name), content="") for name in view.secrets}
     nodes, unknown = await _nodes(view, view.spec.selector, read)
-    return Snapshot(
+    return ImagePullJobSnapshot(
         job=view,
         nodes=nodes,
         unknown_nodes=unknown,
@@ -140,7 +140,7 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
 
 
 async def _nodes(
-    view: PullJobView, chosen: ImageNodeSelector | None, read: Read[Settings]
+    view: PullJobView, chosen: ImageNodeSelector | None, read: Read[ImagePullJobSettings]
 ) -> tuple[Sequence[NodeImageView], Sequence[str]]:
     """The nodes that the job is for, and names that it lists of nodes without a NodeImage. `chosen`: its selector."""
     if view.pod_selector is not None:
@@ -155,7 +155,7 @@ async def _nodes(
     return sorted(node_images, key=lambda node_image: node_image.name), ()
 
 
-def _known(names: Iterable[str], read: Read[Settings]) -> tuple[list[NodeImageView], list[str]]:
+def _known(names: Iterable[str], read: Read[ImagePullJobSettings]) -> tuple[list[NodeImageView], list[str]]:
     """Nodes that have a NodeImage, and the names of the others."""
     node_images: list[NodeImageView] = []
     missing: list[str] = []
@@ -168,7 +168,7 @@ def _known(names: Iterable[str], read: Read[Settings]) -> tuple[list[NodeImageVi
     return node_images, missing
 
 
-async def _nodes_of_pods(view: PullJobView, read: Read[Settings]) -> Sequence[str]:
+async def _nodes_of_pods(view: PullJobView, read: Read[ImagePullJobSettings]) -> Sequence[str]:
     selector = view.pod_selector
     assert selector is not None
     pods = [pod for pod in selected_pods(selector, view.namespace, read) if pod.is_active and pod.node_name]
@@ -176,7 +176,9 @@ async def _nodes_of_pods(view: PullJobView, read: Read[Settings]) -> Sequence[st
     return tuple(dict.fromkeys(pod.node_name for pod in await _ordered(view, pods, read)))
 
 
-async def _ordered(view: PullJobView, pods: Sequence[PodView], read: Read[Settings]) -> Sequence[PodView]:
+async def _ordered(
+    view: PullJobView, pods: Sequence[PodView], read: Read[ImagePullJobSettings]
+) -> Sequence[PodView]:
     """Nodes in the update order of the job's workload; unchanged without a workload or without a readable order."""
     resource = strategy_of(view.controller)
     if resource is None or view.controller is None or len(pods) < 2:
@@ -194,7 +196,7 @@ async def _ordered(view: PullJobView, pods: Sequence[PodView], read: Read[Settin
 
 
 async def _others(
-    view: PullJobView, nodes: Iterable[NodeImageView], read: Read[Settings]
+    view: PullJobView, nodes: Iterable[NodeImageView], read: Read[ImagePullJobSettings]
 ) -> Mapping[str, PullJobView | None]:
     """Other jobs, looked up once for each job, however many nodes it has."""
     names: dict[str, Key] = {}

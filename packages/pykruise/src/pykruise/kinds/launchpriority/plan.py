@@ -39,7 +39,7 @@ class Barrier(msgspec.Struct, frozen=True, kw_only=True):
     keys: frozenset[str] = frozenset()
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchPrioritySnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """One pod at one instant."""
 
     pod: PodView
@@ -57,7 +57,7 @@ def is_waiting(pod: PodView) -> bool:
     return (ready is None or ready.status != "True") and bool(_waiting(pod))
 
 
-def plan_barriers(snapshot: Snapshot) -> Plan:
+def plan_barriers(snapshot: LaunchPrioritySnapshot) -> Plan:
     """Open the barrier of the highest level that is not ready; mark the pod with the last one."""
     pod = snapshot.pod
     if not is_waiting(pod):

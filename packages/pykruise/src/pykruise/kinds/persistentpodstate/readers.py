@@ -16,8 +16,8 @@ from pykruise.kinds.persistentpodstate.view import (
     ADVANCED,
     BUILT_IN,
     STATE_VIEWS,
+    RecordedWorkload,
     StateView,
-    WorkloadView,
     workload_of,
 )
 from pykruise.kube.client.client import Client
@@ -60,7 +60,9 @@ class KindReader:
             return True
         return kind is not None and (await self.white_list()).find(kind) is not None
 
-    async def workload(self, api_version: str, kind: str, namespace: str, name: str) -> WorkloadView | None:
+    async def workload(
+        self, api_version: str, kind: str, namespace: str, name: str
+    ) -> RecordedWorkload | None:
         """A workload of a kind on the white list; None: it is not there. Raises KubeError."""
         result = group_kind(api_version, kind)
         if result is None:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.amounts import AmountError, resources_for
-from pykruise.kinds.sidecarset.contents import Contents, Sidecar, hot_pair
+from pykruise.kinds.sidecarset.amounts import SidecarAmountError, resources_for
+from pykruise.kinds.sidecarset.contents import Sidecar, SidecarSetContents, hot_pair
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.types import SharePolicy, TransferEnv
 from pykruise.kube.documents import Document, annotations_of, labels_of
@@ -55,7 +55,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
         return count
 
 
-def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
+def pod_source(pod: Document, *, contents: Iterable[SidecarSetContents]) -> PodSource:
     """Parts that sidecars take from a pod that receives `contents`."""
     containers: list[Document] = (pod.get("spec") or {}).get("containers") or []
     sidecars = [side for content in contents for side in (*content.init_containers, *content.containers)]
@@ -91,7 +91,7 @@ class Built(msgspec.Struct, frozen=True, kw_only=True):
     """Container of a hot sidecar that does the work first."""
 
 
-def build(sidecar: Sidecar, contents: Contents, source: PodSource) -> Built:
+def build(sidecar: Sidecar, contents: SidecarSetContents, source: PodSource) -> Built:
     """The sidecar for this pod. Raises InjectionError."""
     fields = sidecar.fields
     container: Document = dict(sidecar.container)
@@ -127,7 +127,7 @@ def _resources(sidecar: Sidecar, source: PodSource) -> Document:
     claims = (sidecar.container.get("resources") or {}).get("claims")
     try:
         return resources_for(source.pod.get("spec") or {}, policy, sidecars=source.sidecars, claims=claims)
-    except AmountError as error:
+    except SidecarAmountError as error:
         raise InjectionError(f"resourcesPolicy of container {sidecar.name}: {error}") from error
 
 

@@ -69,7 +69,7 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
         return policy == BEFORE
 
 
-class Contents(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarSetContents(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is put into a pod."""
 
     init_containers: tuple[Sidecar, ...] = ()
@@ -105,7 +105,7 @@ def sidecars_in_pod(sidecars: Sequence[Sidecar]) -> list[str]:
 
 def contents_of(
     spec: Mapping[str, Any], *, hashes: Hashes | None = None, revision: str = ""
-) -> tuple[Contents | None, str]:
+) -> tuple[SidecarSetContents | None, str]:
     """The contents of a spec or of what a revision restores; or None and `<path>: <what is wrong>`."""
     try:
         init = tuple(
@@ -126,7 +126,7 @@ def contents_of(
         given = hashes if hashes is not None else hashes_of(spec)
     except (_UnreadableError, AttributeError, TypeError) as error:
         return None, str(error)
-    contents = Contents(
+    contents = SidecarSetContents(
         init_containers=init,
         containers=containers,
         volumes={str(volume.get("name")): volume for volume in volumes},

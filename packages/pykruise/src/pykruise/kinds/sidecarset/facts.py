@@ -16,7 +16,7 @@ WHITELIST_KEY: Final = "SidecarSet_PatchPodMetadata_WhiteList"
 """Key in the ConfigMap kruise-configuration."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class SidecarSetFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The world as far as it matters for one SidecarSet."""
 
     others: Sequence[SidecarSetView] = ()

@@ -13,12 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.sidecarset.building import Built, build, first_of_each, pod_source
-from pykruise.kinds.sidecarset.contents import Contents
+from pykruise.kinds.sidecarset.contents import SidecarSetContents
 from pykruise.kinds.sidecarset.errors import InjectionError
 from pykruise.kinds.sidecarset.matching import chosen_contents, matching_sets
-from pykruise.kinds.sidecarset.pod_annotations import PatchError, with_patches
+from pykruise.kinds.sidecarset.pod_annotations import MetadataPatchError, with_patches
 from pykruise.kinds.sidecarset.records import (
-    Record,
+    InjectionRecord,
     RecordError,
     joined_sets,
     read_records,
@@ -40,7 +40,7 @@ MOST_TAKEN: Final = 50_000
 object of a cluster can be (1.5 MB)."""
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class InjectionSurroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything about a cluster that injection into one pod depends on."""
 
     sets: Sequence[SidecarSetView]
@@ -58,7 +58,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Gate EnableSortSidecarContainerByName."""
 
 
-def inject(pod: Document, around: Surroundings) -> Document | None:
+def inject(pod: Document, around: InjectionSurroundings) -> Document | None:
     """The pod with the sidecars of all SidecarSets that mean it; None when none does.
 
     Raises InjectionError when one of them cannot be injected as it asks: the pod is to be refused.
@@ -80,7 +80,9 @@ def inject(pod: Document, around: Surroundings) -> Document | None:
     return {**pod, "metadata": metadata, "spec": spec}
 
 
-def _contents(sidecar_set: SidecarSetView, labels: Mapping[str, str], around: Surroundings) -> Contents:
+def _contents(
+    sidecar_set: SidecarSetView, labels: Mapping[str, str], around: InjectionSurroundings
+) -> SidecarSetContents:
     return chosen_contents(
         sidecar_set,
         labels=labels,
@@ -89,17 +91,17 @@ def _contents(sidecar_set: SidecarSetView, labels: Mapping[str, str], around: Su
     )
 
 
-def _patched(annotations: Mapping[str, str], contents: Mapping[str, Contents]) -> dict[str, str]:
+def _patched(annotations: Mapping[str, str], contents: Mapping[str, SidecarSetContents]) -> dict[str, str]:
     result = dict(annotations)
     for name, content in contents.items():
         try:
             result = with_patches(result, content.patch_pod_metadata)
-        except PatchError as error:
+        except MetadataPatchError as error:
             raise InjectionError(f"SidecarSet {name}: {error}", sidecarset=name) from error
     return result
 
 
-def _built(pod: Document, contents: Mapping[str, Contents]) -> list[tuple[str, Built]]:
+def _built(pod: Document, contents: Mapping[str, SidecarSetContents]) -> list[tuple[str, Built]]:
     """Parts of each sidecar with its SidecarSet; init containers of every SidecarSet first."""
     source = pod_source(pod, contents=contents.values())
     built: list[tuple[str, Built]] = []
@@ -122,7 +124,7 @@ def _built(pod: Document, contents: Mapping[str, Contents]) -> list[tuple[str, B
 
 def _recorded(
     annotations: Mapping[str, str],
-    contents: Mapping[str, Contents],
+    contents: Mapping[str, SidecarSetContents],
     built: Iterable[tuple[str, Built]],
     *,
     now: Instant,
@@ -134,7 +136,7 @@ def _recorded(
         raise InjectionError(str(error)) from error
     at = format_time(now)
     for name, content in contents.items():
-        record = Record(hash=content.hashes.full, name=name, sidecars=content.names, updated_at=at)
+        record = InjectionRecord(hash=content.hashes.full, name=name, sidecars=content.names, updated_at=at)
         full[name] = msgspec.structs.replace(record, revision=content.revision)
         imageless[name] = msgspec.structs.replace(record, hash=content.hashes.without_image)
     result = {
@@ -156,7 +158,7 @@ def _recorded(
 
 def _merged(
     spec: Mapping[str, Any],
-    contents: Mapping[str, Contents],
+    contents: Mapping[str, SidecarSetContents],
     built: Sequence[tuple[str, Built]],
     *,
     sort_by_name: bool,
@@ -207,7 +209,7 @@ def _joined(own: Sequence[Document], added: Iterable[_Placed]) -> list[Document]
 
 
 def _volumes(
-    own: Sequence[Document], contents: Mapping[str, Contents], built: Iterable[tuple[str, Built]]
+    own: Sequence[Document], contents: Mapping[str, SidecarSetContents], built: Iterable[tuple[str, Built]]
 ) -> list[Document]:
     """Volumes of the pod, then those that sidecars use; the first of a name counts."""
     names = {entry.get("name") for entry in own}

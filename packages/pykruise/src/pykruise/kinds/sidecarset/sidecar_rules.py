@@ -11,7 +11,7 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.building import ENABLED, label_or_annotation
 from pykruise.kinds.sidecarset.contents import AFTER, BEFORE, HOT, hot_pair
 from pykruise.kinds.sidecarset.defaults import DISABLED
-from pykruise.kinds.sidecarset.expressions import ExpressionError, check
+from pykruise.kinds.sidecarset.expressions import ResourceExpressionError, check
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kube.errors import Cause
 from pykruise.kube.pod_rules.containers import check_probe
@@ -146,7 +146,7 @@ def _policy_errors(sidecar: Mapping[str, Any], field: str) -> Iterator[Cause]:
                 continue
             try:
                 check(text, variable=resource)
-            except ExpressionError as error:
+            except ResourceExpressionError as error:
                 yield invalid(f"{field}.resourcesExpr.{bound}.{resource}", text, str(error))
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pykruise.kinds.sidecarset.annotation_rules import annotation_errors, entry_errors
 from pykruise.kinds.sidecarset.conflicts import conflict_errors
 from pykruise.kinds.sidecarset.defaults import spec_with_defaults
-from pykruise.kinds.sidecarset.facts import Facts
+from pykruise.kinds.sidecarset.facts import SidecarSetFacts
 from pykruise.kinds.sidecarset.hashes import is_native
 from pykruise.kinds.sidecarset.revisions import find_revision
 from pykruise.kinds.sidecarset.sidecar_rules import settings_errors, sidecar_errors
@@ -48,7 +48,7 @@ def errors_of(
     doc: Mapping[str, Any],
     spec: SidecarSetSpec,
     *,
-    facts: Facts,
+    facts: SidecarSetFacts,
     old: Mapping[str, Any] | None = None,
 ) -> list[Cause]:
     """All field errors of a document whose spec was read as `spec`; `old` is the stored one on an update."""
@@ -81,7 +81,9 @@ def _name_errors(metadata: Mapping[str, Any]) -> Iterator[Cause]:
         yield invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters")
 
 
-def _canary_errors(base: str, spec: SidecarSetSpec, facts: Facts, *, name: str, was: str) -> Iterator[Cause]:
+def _canary_errors(
+    base: str, spec: SidecarSetSpec, facts: SidecarSetFacts, *, name: str, was: str
+) -> Iterator[Cause]:
     if not base:
         return
     if base == name:
@@ -102,7 +104,7 @@ def _canary_errors(base: str, spec: SidecarSetSpec, facts: Facts, *, name: str, 
 
 
 def _spec_errors(
-    given: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts, *, name: str
+    given: Mapping[str, Any], spec: SidecarSetSpec, facts: SidecarSetFacts, *, name: str
 ) -> Iterator[Cause]:
     yield from _shape_errors(given, spec)
     if spec.revision_choice is not None:
@@ -127,7 +129,7 @@ def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Ca
         yield required("spec", "at least one container or init container is required")
 
 
-def _revision_errors(choice: RevisionChoice, facts: Facts, *, sidecarset: str) -> Iterator[Cause]:
+def _revision_errors(choice: RevisionChoice, facts: SidecarSetFacts, *, sidecarset: str) -> Iterator[Cause]:
     yield from _choice_errors(choice)
     if not choice.revision_name and not choice.custom_version:
         return

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.sidecarset.contents import Contents, contents_of
+from pykruise.kinds.sidecarset.contents import SidecarSetContents, contents_of
 from pykruise.kinds.sidecarset.hashes import Hashes, hashes_of
 from pykruise.kinds.sidecarset.revisions import candidate_of
 from pykruise.kinds.sidecarset.types import SidecarSetSpec, SidecarSetStatus
@@ -41,7 +41,7 @@ class SidecarSetView(WorkloadView, frozen=True, kw_only=True):
     spec: SidecarSetSpec | None
     """None: it cannot be read; `problem` says why."""
     status: SidecarSetStatus = SidecarSetStatus()
-    contents: Contents | None = None
+    contents: SidecarSetContents | None = None
     selector: Selector | None = None
     """Selector of pods; None: an unreadable or empty one, which selects nothing here."""
     namespace_selector: Selector | None = None
@@ -107,7 +107,7 @@ def project_sidecarset(raw: bytes | msgspec.Raw) -> SidecarSetView:
     fields = workload_fields(document)
     given = filled_parts(document.get("spec") or {}, PARTS)
     spec, problem = read_spec(given)
-    contents: Contents | None = None
+    contents: SidecarSetContents | None = None
     if spec is not None:
         contents, problem = contents_of(given, hashes=_recorded(fields["annotations"], given))
     status, _ = read(fields["stored_status"], SidecarSetStatus, path="status")

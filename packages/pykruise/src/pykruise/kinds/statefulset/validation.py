@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.statefulset.defaults import DefaultingSettings, with_defaults
+from pykruise.kinds.statefulset.defaults import StatefulSetDefaultingSettings, with_defaults
 from pykruise.kinds.statefulset.types import (
     ClaimUpdateType,
     ManagementPolicy,
@@ -279,6 +279,6 @@ def stored_errors(spec: StatefulSetSpec) -> list[Cause]:
     """The same of a spec that is stored already, with defaults for what it leaves out: what is only refused when it is
     new is none."""
     doc = as_document(spec)
-    doc = with_defaults(doc, old=doc, settings=DefaultingSettings())
+    doc = with_defaults(doc, old=doc, settings=StatefulSetDefaultingSettings())
     read = msgspec.convert(doc["spec"], StatefulSetSpec)
     return errors_of(doc, read, old=doc)

@@ -35,7 +35,7 @@ from pykruise.plans.targets import (
 )
 from pykruise.pods.workload.allowed_workloads import (
     CONFIGURATION,
-    Listed,
+    AllowedList,
     WhiteList,
     WhiteListError,
     read_white_list,
@@ -118,7 +118,7 @@ class TargetReader(WorkloadReader):
             sum(status.replicas for status in view.status.subset_statuses or ()) if number is None else number
         )
 
-    async def _listed_as(self, kind: GroupKind) -> Listed | None:
+    async def _listed_as(self, kind: GroupKind) -> AllowedList | None:
         """The entry of a kind on the white list; a list that cannot be read has none."""
         if kind in BUILT_IN:
             return None

@@ -19,7 +19,7 @@ from pykruise.pods.view.names import short_hash
 from pykruise.pods.view.pod_view import PodView
 
 
-class Snapshot(Judged, frozen=True, kw_only=True):
+class SpreadSnapshot(Judged, frozen=True, kw_only=True):
     """The world of one WorkloadSpread at one instant."""
 
     spread: SpreadView

@@ -15,7 +15,7 @@ import msgspec
 import orjson
 
 from pykruise.kube.documents import Document, same
-from pykruise.pods.in_place.pod import Settings
+from pykruise.pods.in_place.pod import InPlaceSettings
 from pykruise.pods.in_place.resources import BOUNDS, RESIZABLE, effective_resources, qos_class
 from pykruise.pods.in_place.update_spec import (
     DELETE_FINALIZERS,
@@ -62,7 +62,7 @@ def difference(
     target: Template | None,
     *,
     revision: str,
-    settings: Settings,
+    settings: InPlaceSettings,
     grace_seconds: int = 0,
     ignore_claims: bool = False,
 ) -> UpdateSpec | NotInPlace:
@@ -96,7 +96,7 @@ def _has_other_claims(old: Template, target: Template) -> bool:
 
 
 def _difference(
-    old: Document, new: Document, spec: UpdateSpec, settings: Settings
+    old: Document, new: Document, spec: UpdateSpec, settings: InPlaceSettings
 ) -> UpdateSpec | NotInPlace:
     if not old.get("spec") or not new.get("spec"):
         return NotInPlace("the template of a revision cannot be read: it has no spec")
@@ -156,7 +156,7 @@ def _text(value: Any, what: str) -> str:
     return value
 
 
-def _why_not(change: _Change, settings: Settings) -> str:
+def _why_not(change: _Change, settings: InPlaceSettings) -> str:
     metadata = (
         "labels, annotations, cpu and memory" if settings.vertical_scaling else "labels and annotations"
     )
@@ -234,7 +234,7 @@ def _changes(old: Any, new: Any, path: Path) -> Iterator[_Change]:
 # Metadata
 
 
-def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Settings) -> UpdateSpec:
+def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: InPlaceSettings) -> UpdateSpec:
     """Splits the metadata: what a container's environment is fed from goes with that container."""
     before, after = pod_metadata(old), pod_metadata(new)
     sources = _sources(new) if settings.env_from_metadata else {}

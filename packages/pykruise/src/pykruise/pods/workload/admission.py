@@ -14,7 +14,7 @@ import msgspec
 
 from pykruise.kube.admission import ALLOWED, AdmissionAnswer, AdmissionRequest, Reviewer, is_reviewed_write
 from pykruise.kube.documents import Document, get_path, same
-from pykruise.kube.errors import Cause, KubeError, Status
+from pykruise.kube.errors import Cause, ErrorStatus, KubeError
 from pykruise.kube.pod_rules.field_errors import bad_request, refusal
 from pykruise.kube.resources import Resource
 from pykruise.pods.template.typed_parts import (
@@ -156,9 +156,9 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     def _without(self, doc: Document, parts: Sequence[str]) -> Document:
         return {**doc, "spec": without_parts(doc["spec"], parts, self.parts)} if parts else doc
 
-    def _unavailable(self, error: KubeError) -> Status:
+    def _unavailable(self, error: KubeError) -> ErrorStatus:
         text = f"what the {self.resource.kind} has to be compared with cannot be read: {error}"
-        return Status(status="Failure", message=text, reason="InternalError", code=500)
+        return ErrorStatus(status="Failure", message=text, reason="InternalError", code=500)
 
     def _unknown_fields(self, doc: Document) -> list[str]:
         if self.parts.get("template") != POD_TEMPLATE:

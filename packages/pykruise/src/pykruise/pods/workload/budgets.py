@@ -21,7 +21,7 @@ from pykruise.kube.resources import Resource
 from pykruise.kube.schemas.typed_documents import read
 from pykruise.kube.values.group_kinds import GroupKind, group_kind
 from pykruise.kube.values.selectors import NOTHING, Selector, SelectorError, selector_from
-from pykruise.pods.in_place import Settings, pod_verdict
+from pykruise.pods.in_place import InPlaceSettings, pod_verdict
 from pykruise.pods.in_place.images import image_name
 from pykruise.pods.view import keys
 from pykruise.pods.view.pod_view import PodView
@@ -114,7 +114,7 @@ class RefusalCode(StrEnum):
     INVALID = "Invalid"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class BudgetAnswer(msgspec.Struct, frozen=True):
     """`refusal` says why not (empty: it may); `spends` that it costs one of the budget."""
 
     spends: bool = False
@@ -122,7 +122,7 @@ class Answer(msgspec.Struct, frozen=True):
     code: RefusalCode | None = None
 
 
-FREE: Final = Answer()
+FREE: Final = BudgetAnswer()
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -321,9 +321,9 @@ def ask(
     *,
     spent: int,
     now: Instant,
-    settings: Settings,
+    settings: InPlaceSettings,
     is_resize_apart: bool = False,
-) -> Answer:
+) -> BudgetAnswer:
     """Whether the pod may be taken out of service. `spent`: what was taken from the budget already, and is not in
     its status yet.
 
@@ -337,7 +337,7 @@ def ask(
         return FREE
     if budget.ignored_problem:
         text = f"PodUnavailableBudget {budget.name}: spec.ignoredPodSelector: {budget.ignored_problem}"
-        return Answer(refusal=text, code=RefusalCode.INVALID)
+        return BudgetAnswer(refusal=text, code=RefusalCode.INVALID)
     if budget.ignored is not None and budget.ignored.matches(pod.labels):
         return FREE
     if budget.desired_available == 0:
@@ -348,11 +348,11 @@ def ask(
         return FREE
     if budget.unavailable_allowed - spent <= 0:
         text = f"PodUnavailableBudget {budget.name} allows no more unavailable pods"
-        return Answer(refusal=text, code=RefusalCode.EXHAUSTED)
+        return BudgetAnswer(refusal=text, code=RefusalCode.EXHAUSTED)
     if budget.unconfirmed + spent > MOST_UNCONFIRMED:
         text = f"PodUnavailableBudget {budget.name} has too many pods to confirm"
-        return Answer(refusal=text, code=RefusalCode.UNCONFIRMED)
-    return Answer(spends=True)
+        return BudgetAnswer(refusal=text, code=RefusalCode.UNCONFIRMED)
+    return BudgetAnswer(spends=True)
 
 
 def spend_patch(budget: BudgetView, spent: Mapping[str, Operation], *, now: Instant) -> Document:
@@ -381,12 +381,12 @@ _STAYING: Final = frozenset({Operation.UPDATE, Operation.RESIZE})
 # ── which pods count ─────────────────────────────────────────────────────────
 
 
-def counts_as_available(pod: PodView, *, now: Instant, settings: Settings) -> bool:
+def counts_as_available(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
     """Whether the pod serves and runs what its spec says: taking it out of service costs one of its budget."""
     return _is_ready(pod) and (not _needs_check(pod) or _is_consistent(pod, now=now, settings=settings))
 
 
-def counts_at(pod: PodView, *, now: Instant, settings: Settings) -> Instant | None:
+def counts_at(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> Instant | None:
     """When a pod that does not count may do so by time alone; None: not by time."""
     if not _is_ready(pod) or not _needs_check(pod):
         return None
@@ -419,7 +419,7 @@ _OF_UPDATES: Final = (
 )
 
 
-def _is_consistent(pod: PodView, *, now: Instant, settings: Settings) -> bool:
+def _is_consistent(pod: PodView, *, now: Instant, settings: InPlaceSettings) -> bool:
     """Whether the pod runs what its spec says: by digest where images have one, else by its last updates in place."""
     digests = {container.name: image_name(container.image).digest for container in pod.containers}
     ids = {status.name: status.image_id for status in pod.container_statuses}

@@ -303,7 +303,7 @@ def claims_of(claims: Iterable[ClaimView], instance_id: str) -> list[ClaimView]:
     return [claim for claim in claims if claim.instance_id == instance_id and not claim.is_deleting]
 
 
-class Fate(StrEnum):
+class ClaimFate(StrEnum):
     """Treatment of a claim that its owner does not reuse."""
 
     KEEP = "keep"
@@ -318,7 +318,7 @@ class CleanUp(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of one claim."""
 
     claim: ClaimView
-    fate: Fate
+    fate: ClaimFate
     pod: str = ""
     """Name of the pod that it is handed over to."""
     pod_uid: str = ""
@@ -340,11 +340,11 @@ def clean_up(
         if claim.is_deleting:
             continue
         if not claim.instance_id or claim.instance_id in active:
-            clean_ups.append(CleanUp(claim=claim, fate=Fate.KEEP))
+            clean_ups.append(CleanUp(claim=claim, fate=ClaimFate.KEEP))
         elif pod := inactive.get(claim.instance_id):
-            clean_ups.append(CleanUp(claim=claim, fate=Fate.HAND_OVER, pod=pod[0], pod_uid=pod[1]))
+            clean_ups.append(CleanUp(claim=claim, fate=ClaimFate.HAND_OVER, pod=pod[0], pod_uid=pod[1]))
         else:
-            clean_ups.append(CleanUp(claim=claim, fate=Fate.DELETE))
+            clean_ups.append(CleanUp(claim=claim, fate=ClaimFate.DELETE))
     return clean_ups
 
 

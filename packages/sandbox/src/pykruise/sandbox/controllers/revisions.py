@@ -41,7 +41,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """The revision of the name that one of the present template gets."""
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class RevisionChosen(msgspec.Struct, frozen=True, kw_only=True):
     """The revision of the present template."""
 
     name: str
@@ -81,7 +81,7 @@ def adoptions(owner: DocumentView, resource: Resource, history: History) -> tupl
     return ownership_stages(owner, resource, CONTROLLER_REVISIONS, ownership)
 
 
-def chosen(owner: DocumentView, resource: Resource, history: History) -> Chosen:
+def chosen(owner: DocumentView, resource: Resource, history: History) -> RevisionChosen:
     """The revision that keeps the present template: one that is there, made the newest, or a new one."""
     data = _data(owner)
     newest = number_of(history.revisions[-1]) if history.revisions else 0
@@ -89,17 +89,17 @@ def chosen(owner: DocumentView, resource: Resource, history: History) -> Chosen:
     if equal:
         document = equal[-1]
         if number_of(document) == newest:
-            return Chosen(name=document.name)
+            return RevisionChosen(name=document.name)
         because = "the template is that of an older revision again"
         step = merged(CONTROLLER_REVISIONS, document, {"revision": newest + 1}, because=because)
-        return Chosen(name=document.name, stages=in_order("renew the revision", [step]))
+        return RevisionChosen(name=document.name, stages=in_order("renew the revision", [step]))
     body = _document(owner, resource, data, newest + 1)
     name = body["metadata"]["name"]
     if history.namesake is not None:
-        return Chosen(name=name, is_taken=True)
+        return RevisionChosen(name=name, is_taken=True)
     because = "the template has no revision yet"
     step = created(CONTROLLER_REVISIONS, owner.namespace, body, because=because)
-    return Chosen(name=name, stages=in_order(CREATE, [step]))
+    return RevisionChosen(name=name, stages=in_order(CREATE, [step]))
 
 
 def truncations(owner: DocumentView, history: History, live: Collection[str]) -> tuple[Stage, ...]:

@@ -16,9 +16,9 @@ from pykruise.kube.client.client import Client
 from pykruise.kube.client.recorder import EventRecorder
 from pykruise.kube.clock import Clock
 from pykruise.kube.ids import Key
-from pykruise.sandbox.nodes.pod_state import World
+from pykruise.sandbox.nodes.pod_state import NodeWorld
 from pykruise.sandbox.nodes.runtime import NodeRuntime
-from pykruise.sandbox.running import Component
+from pykruise.sandbox.running import SandboxComponent
 
 
 class NodeAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class NodeAccess(msgspec.Struct, frozen=True, kw_only=True):
 
     client: Client
     runtime: NodeRuntime
-    world: Callable[[], World]
+    world: Callable[[], NodeWorld]
     """How long things take, and what goes wrong, now."""
     recorder: Callable[[str], EventRecorder]
     """A recorder of events in the name of a component; it runs as long as the nodes."""
@@ -34,7 +34,7 @@ class NodeAccess(msgspec.Struct, frozen=True, kw_only=True):
     rng: random.Random
 
 
-class NodeAgents(Component, Protocol):
+class NodeAgents(SandboxComponent, Protocol):
     """The agents of all nodes, as one component."""
 
     def wake_node(self, name: str) -> None:

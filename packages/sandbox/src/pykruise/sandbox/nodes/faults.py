@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pykruise.kube.values.selectors import parse_label_selector
-from pykruise.sandbox.pod_view import PodView
+from pykruise.sandbox.pod_view import SandboxPodView
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +57,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     output: str = ""
     """Output of such a probe."""
 
-    def matches(self, pod: PodView, *, container: str, image: str, run: int) -> bool:
+    def matches(self, pod: SandboxPodView, *, container: str, image: str, run: int) -> bool:
         """Whether it is about the `run`-th start (from 1) of this container of the pod."""
         return (
             _is_like(image, self.image)
@@ -98,7 +98,7 @@ NORMAL = Behaviour()
 
 
 def behaviour_of(
-    rules: Sequence[Rule], pod: PodView, *, container: str, image: str, run: int = 1
+    rules: Sequence[Rule], pod: SandboxPodView, *, container: str, image: str, run: int = 1
 ) -> Behaviour:
     """How the `run`-th start (from 1) of this container goes."""
     if not rules:
@@ -130,7 +130,7 @@ def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tu
 
 def failed_probe(
     rules: Sequence[Rule],
-    pod: PodView,
+    pod: SandboxPodView,
     probe: str,
     *,
     container: str,

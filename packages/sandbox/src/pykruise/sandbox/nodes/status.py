@@ -43,7 +43,7 @@ class NodeRecord(msgspec.Struct):
 class NodeStatusWriter:
     """Registers nodes and shows that they live.
 
-    `found`: Node objects that are there already, as listed; they are taken over without a request.
+    `existing`: Node objects that exist already, as listed; they are taken over without a request.
     `lease_s`, `heartbeat_s`: how often each is written; without a Lease where `lease_s` is None.
     """
 
@@ -51,13 +51,13 @@ class NodeStatusWriter:
         self,
         client: Client,
         *,
-        found: Iterable[Document],
+        existing: Iterable[Document],
         lease_s: float | None,
         heartbeat_s: float,
         on_registered: Callable[[], None],
     ) -> None:
         self._client = client
-        self._found = {node["metadata"]["name"]: node for node in found}
+        self._existing = {node["metadata"]["name"]: node for node in existing}
         self._lease_s = lease_s
         self._heartbeat_s = heartbeat_s
         self._on_registered = on_registered
@@ -85,7 +85,7 @@ class NodeStatusWriter:
 
     async def _register(self, node: NodeRecord, now: Instant) -> None:
         document = node_document(node.spec, now=now)
-        stored = self._found.pop(node.spec.name, None)
+        stored = self._existing.pop(node.spec.name, None)
         if stored is None:
             try:
                 stored = decode(await self._client.create(NODES, "", document))

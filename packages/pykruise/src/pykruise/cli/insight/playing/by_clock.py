@@ -21,7 +21,7 @@ from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document, encode
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.merge import apply_merge_patch
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.insight import ClockInsight
 from pykruise.plans.kind import Kind
 from pykruise.plans.purposes import Purpose
@@ -56,10 +56,10 @@ class ClockPlay(msgspec.Struct, frozen=True, kw_only=True):
     fail_share: float = 0.0
     """Share of what is made that fails."""
     seed: int = 1
-    settings: Settings = Settings()
+    settings: ManagerSettings = ManagerSettings()
 
 
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
+class TickFate(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one time of the schedule. Times are in RFC 3339."""
 
     tick: str
@@ -87,7 +87,7 @@ class ClockPlayed(msgspec.Struct, frozen=True, kw_only=True):
     begin: str = ""
     zone: str = ""
     """Whose clocks the schedule follows; empty: UTC."""
-    fates: tuple[Fate, ...] = ()
+    fates: tuple[TickFate, ...] = ()
     most_active: int = 0
     """Objects that ran at the same time, at most."""
     tidied: int = 0
@@ -346,11 +346,11 @@ class _Stage:
 
     # ── what is shown ────────────────────────────────────────────────────────
 
-    def _fate(self, run: _Run) -> Fate | None:
+    def _fate(self, run: _Run) -> TickFate | None:
         if run.was_there:
             return None
         late = run.began - run.tick
-        return Fate(
+        return TickFate(
             tick=format_time(run.tick),
             do="start",
             name=run.document["metadata"]["name"],
@@ -360,7 +360,7 @@ class _Stage:
             replaces=run.replaces,
         )
 
-    def _skipped(self, ticks: Sequence[Instant], served: set[Instant]) -> Iterator[Fate]:
+    def _skipped(self, ticks: Sequence[Instant], served: set[Instant]) -> Iterator[TickFate]:
         moments = [look.at for look in self._looks]
         for tick in ticks:
             if tick in served or not moments:
@@ -370,7 +370,7 @@ class _Stage:
             if number == len(moments) or moments[number] > tick + 2 * LAG_S:
                 number = max(number - 1, 0)
             look = self._looks[number]
-            yield Fate(tick=format_time(tick), do="skip", code=look.code, why=look.why)
+            yield TickFate(tick=format_time(tick), do="skip", code=look.code, why=look.why)
 
 
 def _key_of(document: Document) -> Key:

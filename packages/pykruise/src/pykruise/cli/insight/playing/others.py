@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykruise.cli.insight.playing.record import Record
+from pykruise.cli.insight.playing.record import PlayRecord
 from pykruise.cli.insight.playing.values import Drain, NodeChange, Outage, Play
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode
@@ -36,7 +36,7 @@ class Others:
     def __init__(
         self,
         given: Play,
-        record: Record,
+        record: PlayRecord,
         resource: Resource,
         *,
         client: Client,

@@ -26,7 +26,7 @@ from pykruise.cli.insight.playing.copies import (
     populate,
 )
 from pykruise.cli.insight.playing.others import Others
-from pykruise.cli.insight.playing.record import Record, loop_time
+from pykruise.cli.insight.playing.record import PlayRecord, loop_time
 from pykruise.cli.insight.playing.values import Play, Played
 from pykruise.cli.insight.sidecars.explaining import explain_sidecars
 from pykruise.cli.insight.sidecars.look import sight_of
@@ -92,7 +92,7 @@ class _Stage:
         self._kind = of_document(given.workload)
         self._others: Others | None = None
         self._job = self._kind.insight if isinstance(self._kind.insight, JobInsight) else None
-        self._record = Record(sidecars=given.sidecars, on_change=self._see, is_job=self._job is not None)
+        self._record = PlayRecord(sidecars=given.sidecars, on_change=self._see, is_job=self._job is not None)
         self._longest_s: float | None = None
         """How long nothing may happen while it still goes on; None: objects were written since it was worked out."""
 

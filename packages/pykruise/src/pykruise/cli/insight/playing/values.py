@@ -10,7 +10,7 @@ from pykruise.kinds.uniteddeployment.types import UNITED_DEPLOYMENTS
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.resources import Resource
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.runtime.reasons import Reason
 from pykruise.sandbox.nodes.specs import NodeSpec
 
@@ -41,7 +41,7 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
     """None: they do not come back."""
 
 
-class World(msgspec.Struct, frozen=True, kw_only=True):
+class PlayWorld(msgspec.Struct, frozen=True, kw_only=True):
     """State of the cluster before the change. Objects keep their uids, times and status."""
 
     workload: Document | None = None
@@ -70,7 +70,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     is_admitted: bool = False
     """The change is as a cluster's admission left it: it is stored as it is, without defaults of this version."""
     start: Instant = 0.0
-    world: World = World()
+    world: PlayWorld = PlayWorld()
     nodes: int = 3
     ready_after_s: tuple[float, float] = (2.0, 2.0)
     """From the start of a container to its readiness: at least, at most."""
@@ -87,7 +87,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """How long the owner of lifecycle hooks takes; None: they are never released."""
     seed: int = 1
     limit_s: float = 4 * 3600.0
-    settings: Settings = Settings()
+    settings: ManagerSettings = ManagerSettings()
 
     @property
     def workload(self) -> Document:
@@ -120,7 +120,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Action(msgspec.Struct, frozen=True, kw_only=True):
+class PlayAction(msgspec.Struct, frozen=True, kw_only=True):
     """One thing the manager did."""
 
     at_s: float
@@ -160,7 +160,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
 
     refused: tuple[str, ...] = ()
     """Why the change was not taken; then nothing else is here."""
-    actions: tuple[Action, ...] = ()
+    actions: tuple[PlayAction, ...] = ()
     samples: tuple[Sample, ...] = ()
     events: tuple[tuple[float, str], ...] = ()
     """Other events: pods that became ready or failed, drained nodes."""

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from pykruise.cli.insight.causes import Cause, cause_of
+from pykruise.cli.insight.causes import WaitCause, cause_of
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
@@ -211,7 +211,7 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         yield Wait(code=Code.UPDATING_IN_PLACE, words=words, pods=(pod.label,))
 
 
-def _remedy(cause: Cause, sight: SidecarSight) -> str:
+def _remedy(cause: WaitCause, sight: SidecarSight) -> str:
     """Remedy for a sidecar, which stands in the SidecarSet and not in the pod's template."""
     contents = sight.view.contents
     if contents is None or cause.container not in sidecars_in_pod(contents.containers):

@@ -30,12 +30,12 @@ from pykruise.kube.pod_rules.field_rules import (
 from pykruise.kube.pod_rules.pods import check_pod_template
 from pykruise.kube.values.cron import ScheduleError, parse_schedule
 from pykruise.sandbox.apiserver.builtin.pod_spec import fill_pod_spec
-from pykruise.sandbox.apiserver.builtin.strategy import Strategy
+from pykruise.sandbox.apiserver.builtin.strategy import BuiltinStrategy
 
 Doc = Mapping[str, Any]
 
 
-class JobStrategy(Strategy):
+class JobStrategy(BuiltinStrategy):
     """Jobs: the server makes up the selector, from the job's uid."""
 
     tracks_generation = True
@@ -215,7 +215,7 @@ def _frozen_template(spec: Doc, old: Doc) -> Any:
 _MOVABLE: Final = frozenset({"affinity", "nodeSelector", "schedulingGates", "tolerations"})
 
 
-class CronJobStrategy(Strategy):
+class CronJobStrategy(BuiltinStrategy):
     """CronJobs."""
 
     tracks_generation = True

@@ -21,7 +21,7 @@ from pykruise.kube.errors import Cause
 from pykruise.kube.schemas.builtin_types import Decoder
 
 
-class Strategy:
+class BuiltinStrategy:
     """Rules of one built-in kind; the base holds those of a kind that has none of its own."""
 
     tracks_generation: bool = False

@@ -123,7 +123,7 @@ def owned_by_creator(empty: Document, doc: Document, shape: Shape, ignored: Fiel
     return difference(owned, METADATA_ITSELF)
 
 
-class Owned:
+class OwnedFields:
     """The creators' sets of one kind's objects.
 
     `empty` is the kind's zero value, `ignored` what the main endpoint does not write.

@@ -14,7 +14,7 @@ import msgspec
 from pykruise.kube.documents import Document, decode
 from pykruise.kube.ids import Key
 from pykruise.sandbox.apiserver.core import Core
-from pykruise.sandbox.apiserver.objects.storage import Change, Stored
+from pykruise.sandbox.apiserver.objects.storage import StorageChange, Stored
 from pykruise.sandbox.apiserver.plugins.namespace_limits import QUOTAS
 from pykruise.sandbox.apiserver.plugins.quota_usage import (
     ZERO,
@@ -67,7 +67,7 @@ class QuotaBooks:
         for stored in core.storage.scan(QUOTAS).items:
             self._open(stored)
 
-    def _on_quota(self, change: Change) -> None:
+    def _on_quota(self, change: StorageChange) -> None:
         stored = change.new or change.old
         assert stored is not None
         namespace, name = stored.key
@@ -98,7 +98,7 @@ class QuotaBooks:
                 self._core.on_change(shelf, self._on_object)
         self._write(book, stored)
 
-    def _on_object(self, change: Change) -> None:
+    def _on_object(self, change: StorageChange) -> None:
         stored = change.new or change.old
         assert stored is not None
         books = self._books.get(stored.key.namespace)

@@ -47,7 +47,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return self.query.get("fieldValidation") or "Warn"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CallAnswer(msgspec.Struct, frozen=True):
     """The object (or Status, or list) to answer with: JSON bytes as stored or encoded."""
 
     status: int
