@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from pykruise.agent.flags import help_text as agent_help
 from pykruise.cli.commands.words import Word
 from pykruise.cli.insight.charts import svg_charts
-from pykruise.cli.insight.playing.values import Played, Sample
+from pykruise.cli.insight.simulating.values import Played, Sample
 from pykruise.cli.kubectl.flags import parse
 from pykruise.cli.kubectl.tree import all_commands, flags_of, lookup
 from pykruise.cli.main import app, run_app
