@@ -54,7 +54,7 @@ def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
 
 
 def running(pod: PodView, containers: Sequence[ContainerFacts]) -> list[ContainerFacts]:
-    """Containers that have not ended, as far as known."""
+    """Containers that have not ended, as far."""
     ended = {status.name for status in pod.container_statuses if status.exit_code is not None}
     return [container for container in containers if container.name not in ended]
 
