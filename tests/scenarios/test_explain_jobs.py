@@ -58,7 +58,9 @@ async def test_explain_says_that_a_user_has_to_resume_a_paused_job(stage: Stage,
     found = await said_of(stage)
 
     assert found.verdict == "paused"
-    assert "delete the failed pods and set spec.paused to false" in found.waits[0].remedy
+    failed, paused = found.waits
+    assert "exit code 3" in failed.words
+    assert "delete the failed pods and set spec.paused to false" in paused.remedy
 
 
 async def test_explain_of_a_job_that_is_over_is_done(stage: Stage, pool: Pool) -> None:

@@ -315,7 +315,8 @@ class Executor:
                     if chain.has_random_name:
                         subject, said = "", said.replace(f'"{action.key.name}" ', "")
                     message = f"{note.message}: {said}"
-                    run.notes.append((subject, msgspec.structs.replace(note, message=message)))
+                    said_so = msgspec.structs.replace(note, message=message, code=failure.reason.code)
+                    run.notes.append((subject, said_so))
                 return
             run.done.append(action)
             run.notes += [(chain.subject, _with_name(note, name)) for note in step.notes_when_done]

@@ -13,7 +13,9 @@ import msgspec
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
-from pykruise.cli.insight.explaining import Explanation, Wait, explain, text
+from pykruise.cli.insight.bindings import with_bindings
+from pykruise.cli.insight.children import with_children
+from pykruise.cli.insight.explaining import Explanation, Wait, explain, ranked, text
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.injected import refused_origin
 from pykruise.cli.insight.known import kind_named, named, workloads
@@ -24,16 +26,20 @@ from pykruise.cli.insight.reach import Reach, reached
 from pykruise.cli.outputs import check_output, rendered
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
+from pykruise.kube.client.recorder import CODE
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.control.queue import BASE_DELAY_S, MAX_DELAY_S
-from pykruise.kube.documents import decode
+from pykruise.kube.documents import Document, annotations_of, decode
 from pykruise.kube.errors import ApiError, NotFoundError
 from pykruise.kube.excerpts import excerpt
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import EVENTS, PODS
 from pykruise.manager.settings import Settings
+from pykruise.plans.insight import Child
 from pykruise.plans.kind import Kind
-from pykruise.pods.reasons import NOT_WRITTEN, Code
+from pykruise.plans.progress import OPEN, Phase
+from pykruise.pods.corrections import Correction
+from pykruise.pods.reasons import CODES, NOT_WRITTEN, Code
 
 
 async def explained(
@@ -51,8 +57,24 @@ async def explained(
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
-    found = await with_tries(client, explain(sight, sight.plan()), uid=sight.uid)
-    return await with_mounts(client, await with_origin(client, found, sight))
+    found = await _with_refusals(client, sight, now)
+    found = await with_mounts(client, await with_origin(client, found, sight))
+    found = await with_bindings(client, found)
+
+    async def explain_child(client: Client, kind: Kind, child: Child) -> Explanation:
+        inner = await look(client, kind, child.key, now=now, settings=settings)
+        said = await _with_refusals(client, inner, now, correction=child.correction)
+        return await with_children(client, said, inner, explain_child)
+
+    return await with_children(client, found, sight, explain_child)
+
+
+async def _with_refusals(
+    client: Client, sight: Sight, now: Instant, *, correction: Correction | None = None
+) -> Explanation:
+    plan = sight.plan()
+    found = explain(sight, plan, correction=correction)
+    return await with_tries(client, found, uid=sight.uid, is_writing=bool(plan.stages), now=now)
 
 
 async def with_mounts(client: Client, found: Explanation) -> Explanation:
@@ -103,13 +125,17 @@ async def with_origin(client: Client, found: Explanation, sight: Sight) -> Expla
     return msgspec.structs.replace(found, waits=waits)
 
 
-async def with_tries(client: Client, found: Explanation, *, uid: str) -> Explanation:
+async def with_tries(
+    client: Client, found: Explanation, *, uid: str, is_writing: bool, now: Instant
+) -> Explanation:
     """The same, and of writes that are refused when they were last tried, and when they will be: from their events.
+    `is_writing`: whether its plan has something to write; where no wait says that it is refused, the events say it.
 
     Each failure waits twice as long as the one before, so the next wait is about as long as all before it; where
     events may not be read, nothing is said.
     """
-    if not uid or not any(wait.code in REFUSED_WRITES for wait in found.waits):
+    is_known = any(wait.code in REFUSED_WRITES for wait in found.waits)
+    if not uid or not (is_known or is_writing):
         return found
     try:
         listed = await client.list(
@@ -118,23 +144,67 @@ async def with_tries(client: Client, found: Explanation, *, uid: str) -> Explana
     except ApiError:
         return found
     events = [decode(raw) for raw in listed.items]
-    failed = [
-        one for one in events if one.get("type") == "Warning" and str(one.get("reason")).startswith("Failed")
-    ]
-    times = [(one.get("firstTimestamp"), one.get("lastTimestamp")) for one in failed]
-    known = [(parse_time(first), parse_time(last)) for first, last in times if first and last]
+    known = [one for one in map(refusal_of, events) if one is not None]
     if not known:
         return found
-    first, last = max(known, key=lambda pair: pair[1])
-    again = last + min(max(last - first, BASE_DELAY_S), MAX_DELAY_S)
+    latest = max(known, key=lambda one: one.last)
+    since = min(one.first for one in known if one.code == latest.code)  # names differ from try to try
+    latest = msgspec.structs.replace(latest, first=since)
+    last, again = latest.last, latest.again
+    if not is_known:
+        if now > again + _LATE_S:
+            return found  # it has been written since, or is not tried any more
+        found = _refused(found, latest)
     waits = tuple(
-        msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again))
+        _classified(msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again)), latest)
         if wait.code in REFUSED_WRITES
         else wait
         for wait in found.waits
     )
     return msgspec.structs.replace(found, waits=waits)
 
+
+def _classified(wait: Wait, latest: "Refused") -> Wait:
+    """With the code of the event, where the object itself knows no more than that a write failed."""
+    if wait.code != Code.WRITE_FAILED or latest.code == Code.WRITE_FAILED:
+        return wait
+    code = Code(latest.code)
+    return msgspec.structs.replace(wait, code=code, remedy=CODES[code].helps)
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A write that failed, as its event tells it."""
+
+    code: str
+    message: str
+    first: Instant
+    last: Instant
+
+    @property
+    def again(self) -> Instant:
+        """About when it is tried next."""
+        return self.last + min(max(self.last - self.first, BASE_DELAY_S), MAX_DELAY_S)
+
+
+def refusal_of(event: Document) -> Refused | None:
+    """What an event says of a write that failed; None: it is about something else."""
+    code = annotations_of(event).get(CODE, "")
+    first, last = event.get("firstTimestamp"), event.get("lastTimestamp")
+    if code not in REFUSED_WRITES or not first or not last:
+        return None
+    return Refused(code, str(event.get("message") or ""), parse_time(first), parse_time(last))
+
+
+def _refused(found: Explanation, latest: Refused) -> Explanation:
+    """The same of an object whose status has no place for it."""
+    code = Code(latest.code)
+    wait = Wait(code=code, words=latest.message, since=format_time(latest.first), remedy=CODES[code].helps)
+    phase = Phase.DEGRADED if found.phase in OPEN else found.phase
+    return msgspec.structs.replace(found, waits=ranked([wait, *found.waits]), verdict="waiting", phase=phase)
+
+
+_LATE_S: Final = 30.0
+"""Beyond the time of its next try, after which an event of a failed write says nothing of now."""
 
 REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
 

@@ -172,7 +172,6 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
     """The document with every `--set` in it. Raises CommandError for one that cannot be meant."""
     changed: Document = deep_copy(document)
     kind = of_document(document)
-    insight = insight_of(kind)
     fields = {} if kind.shown is None else kind.shown.fields
     for one in sets:
         field, equals, value = one.partition("=")
@@ -180,14 +179,23 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
             raise CommandError(
                 f"--set {one!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
             )
-        if field == "image" and insight.containers:
-            _set_image(changed, insight.containers, value, one)
+        if field == "image" and (path := containers_path(kind, changed)):
+            _set_image(changed, path, value, one)
         elif field in fields:
             _put(changed, fields[field].at(changed), _meant(field, value, one))
         else:
-            known = ", ".join((*(("image",) if insight.containers else ()), *fields)) or "nothing"
+            known = ", ".join((*(("image",) if containers_path(kind, changed) else ()), *fields)) or "nothing"
             raise CommandError(f"--set {one!r}: {field!r} cannot be set here; there is: {known}")
     return changed
+
+
+def containers_path(kind: Kind, document: Document) -> tuple[str, ...]:
+    """Where the containers of its pods are; empty: it has none."""
+    if insight_of(kind).containers:
+        return insight_of(kind).containers
+    templates = kind.shown.templates if kind.shown is not None else ()
+    paths = (tuple(f"{one}.spec.containers".split(".")) for one in templates)
+    return next((path for path in paths if get_path(document, *path)), ())
 
 
 def _meant(field: str, value: str, said: str) -> Any:

@@ -113,6 +113,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     fields: Mapping[str, Field] = {}
     """What `plan --set` can change. `paused`, `partition`, `maxUnavailable` and `maxSurge` give the verbs that change
     them, too."""
+    partitions: Field | None = None
+    """Of a kind with a partition for each of its parts: the map of them."""
+    parts: str = ""
+    """Where its parts are listed, each with a name."""
     templates: tuple[str, ...] = ()
     """Pod templates; those that an object does not have do not count."""
     pod_spec: str = ""

@@ -13,6 +13,9 @@ import msgspec
 
 from pykruise.kube.clock import Instant
 
+SCHEDULED_IN_S: Final = 60.0
+"""Within which a scheduler that is there has looked at a pod."""
+
 CREATED_IN_S: Final = 60.0
 """Seconds after which a pod whose containers are not created yet names what its volumes need."""
 NOT_CREATED: Final = frozenset({"ContainerCreating", "PodInitializing"})

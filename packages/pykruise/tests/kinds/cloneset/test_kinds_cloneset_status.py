@@ -304,8 +304,9 @@ def test_a_failed_creation_is_a_condition_with_the_error() -> None:
     snapshot = cloneset(3, pods=0).snapshot()
     found = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", QUOTA))
     assert found is not None
-    (failed,) = found["conditions"]
+    failed, waiting = found["conditions"]
     assert (failed["type"], failed["status"], failed["reason"]) == (FAILED_SCALE, "True", "Quota")
+    assert (waiting["type"], waiting["reason"], waiting["message"]) == ("Waiting", "Quota", failed["message"])
     assert failed["message"] == f"create pods: {QUOTA}; {RAISE_QUOTA}"
     assert failed["lastTransitionTime"] == format_time(NOW)
 
@@ -325,7 +326,7 @@ def test_each_stage_fails_as_one_of_the_two_phases(stage: str, kind: str) -> Non
     snapshot = cloneset(3).snapshot()
     found = status_after(snapshot, plan_cloneset(snapshot), failure(stage))
     assert found is not None
-    assert [one["type"] for one in found["conditions"]] == [kind]
+    assert [one["type"] for one in found["conditions"]] == [kind, "Waiting"]
 
 
 def test_tidying_up_that_fails_is_no_failure_of_the_cloneset() -> None:
@@ -345,14 +346,16 @@ def failing(builder: CloneSetBuilder, kind: str, message: str = "create pods: qu
 
 def test_a_failure_stays_while_the_phase_still_has_to_succeed() -> None:
     builder = failing(cloneset(3, pods=2), FAILED_SCALE)
-    assert planned(builder).status is None
+    status = planned(builder).status
+    assert status is not None
+    assert [one["type"] for one in status["conditions"]] == [FAILED_SCALE, "Waiting"]
 
 
 def test_a_failure_with_another_text_keeps_the_time_since_when_it_fails() -> None:
     snapshot = failing(cloneset(3, pods=2), FAILED_SCALE).snapshot()
     found = status_after(snapshot, plan_cloneset(snapshot), failure("create pods", f"{QUOTA}: another"))
     assert found is not None
-    (failed,) = found["conditions"]
+    failed, _ = found["conditions"]
     assert (failed["message"], failed["lastTransitionTime"]) == (
         f"create pods: {QUOTA}: another; {RAISE_QUOTA}",
         format_time(NOW - 100),

@@ -262,15 +262,22 @@ def test_what_the_spec_holds_back_is_named_with_its_remedy(
         (daemonset().unscheduled("n4").without_node("n4"), "Deleting", "1 pods are to go"),
         (daemonset().unscheduled("n4").deleted("n4").without_node("n4"), "Deleting", "1 pods are to go"),
         (daemonset().with_spec(minReadySeconds=30).ready_for(3, "n2").old("n1"), "Updating", "1 pods"),
-        (daemonset().unscheduled("n2"), "Starting", "pods of 1 of 5 nodes are starting"),
-        (daemonset().unscheduled("n2").orphaned("n4"), "Starting", "pods of 1 of 5 nodes are starting"),
+        (daemonset().unscheduled("n2").born(1, "n2"), "Starting", "pods of 1 of 5 nodes are starting"),
         (
-            unready(daemonset().unscheduled("n2").taint("n3", "x:NoSchedule"), "n3", 5),
+            daemonset().unscheduled("n2").born(1, "n2").orphaned("n4"),
+            "Starting",
+            "pods of 1 of 5 nodes are starting",
+        ),
+        (
+            unready(daemonset().unscheduled("n2").born(1, "n2").taint("n3", "x:NoSchedule"), "n3", 5),
             "Starting",
             "pods of 1 of 4 nodes are starting",
         ),
         (
-            daemonset().unscheduled("n2").taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
+            daemonset()
+            .unscheduled("n2")
+            .born(1, "n2")
+            .taint("n2", "node.kubernetes.io/unreachable:NoExecute"),
             "Starting",
             "pods of 1 of 5 nodes are starting",
         ),

@@ -14,6 +14,7 @@ import msgspec
 
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
+from pykruise.pods.corrections import IN_TEMPLATE, Correction
 from pykruise.pods.lifecycle.blockers import blocker_of
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import Code
@@ -44,6 +45,7 @@ def cause_of(
     min_ready_s: int = 0,
     lost_nodes: Collection[str] = (),
     claims: Mapping[str, str] = _NO_CLAIMS,
+    correction: Correction = IN_TEMPLATE,
 ) -> Cause | None:
     """Why a pod is not available, or not gone; None: it is available and stays. `lost_nodes` do not answer; `claims`:
     PVCs without a volume, by name, and what is wrong with them."""
@@ -57,10 +59,10 @@ def cause_of(
             since=_changed(_condition(pod, "Ready")),
             remedy=f"bring {node} back, or delete the node: its pods are then replaced",
         )
-    obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now)
+    obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now, correction=correction)
     if obstacle is None:
         return None
-    found = _explained(obstacle, pod, view, min_ready_s=min_ready_s)
+    found = _explained(obstacle, pod, view, min_ready_s=min_ready_s, correction=correction)
     return _with_claims(found, pod, claims) if found.code == Code.UNBOUND_CLAIMS else found
 
 
@@ -96,7 +98,9 @@ def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]
 # What the document adds
 
 
-def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int) -> Cause:
+def _explained(
+    obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: int, correction: Correction
+) -> Cause:
     """The obstacle with what the document knows of it; words name no time, so that equal ones are shown once."""
     given = Cause(
         code=obstacle.code, words=obstacle.message, remedy=obstacle.remedy, container=obstacle.container
@@ -105,7 +109,11 @@ def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: i
         case Code.IMAGE_PULL if message := _waiting_message(pod):
             return msgspec.structs.replace(given, words=f"{given.words}: {message}")
         case Code.CONTAINER_FAILS:
-            return _failing(given, pod)
+            return _failing(given, pod, correction)
+        case Code.NO_SCHEDULER:
+            name = pod["spec"].get("schedulerName") or "default-scheduler"
+            words = f"no scheduler called {name} has looked at it"
+            return msgspec.structs.replace(given, words=words, since=view.created_at)
         case Code.UNSCHEDULABLE | Code.UNBOUND_CLAIMS | Code.SCHEDULING_GATED:
             return msgspec.structs.replace(given, since=_changed(_condition(pod, "PodScheduled")))
         case Code.MIN_READY_SECONDS:
@@ -117,7 +125,7 @@ def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: i
         case Code.READINESS_GATE:
             return msgspec.structs.replace(given, since=_changed(_condition(pod, "Ready")))
         case Code.NOT_READY:
-            return _not_ready(given, pod)
+            return _not_ready(given, pod, correction)
         case _:
             return given
 
@@ -127,7 +135,7 @@ def _waiting_message(pod: Document) -> str:
     return next((str(one["message"]) for one in messages if one.get("message")), "")
 
 
-def _failing(given: Cause, pod: Document) -> Cause:
+def _failing(given: Cause, pod: Document, correction: Correction) -> Cause:
     """Exit code and message of the container that does not start, or ends again and again."""
     for one in _containers(pod):
         state, name = one.get("state") or {}, one.get("name")
@@ -140,7 +148,7 @@ def _failing(given: Cause, pod: Document) -> Cause:
                 words=f"container {name} ends again and again: exit code {ended['exitCode']} ({why}), "
                 f"{one.get('restartCount', 0)} restarts",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
-                remedy=f"read its log (kubectl logs -c {name} --previous), correct the template",
+                remedy=f"read its log (kubectl logs -c {name} --previous), {correction.whole}",
                 container=str(name),
             )
         if (waiting := state.get("waiting") or {}).get("message"):
@@ -149,9 +157,9 @@ def _failing(given: Cause, pod: Document) -> Cause:
     return given
 
 
-def _not_ready(given: Cause, pod: Document) -> Cause:
+def _not_ready(given: Cause, pod: Document, correction: Correction) -> Cause:
     if any(((one.get("state") or {}).get("terminated") or {}).get("exitCode") for one in _containers(pod)):
-        return _failing(given, pod)
+        return _failing(given, pod, correction)
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     unready = [one["name"] for one in statuses if not one.get("ready")]
     names = ", ".join(unready)
@@ -159,7 +167,7 @@ def _not_ready(given: Cause, pod: Document) -> Cause:
         given,
         words=f"container {names} runs, but is not ready" if names else "the containers are not ready",
         since=_changed(_condition(pod, "Ready")),
-        remedy="look at its readiness probe and its log; correct the template",
+        remedy=f"look at its readiness probe and its log; {correction.whole}",
         container=unready[0] if unready else "",
     )
 

@@ -14,6 +14,7 @@ from pykruise.kube.documents import Document
 from pykruise.kube.schemas.conversion import ConversionError, convert
 from pykruise.plans.insight import ClockInsight, Insight, JobInsight, WorkloadInsight
 from pykruise.plans.kind import Kind
+from pykruise.pods.corrections import IN_TEMPLATE, OF_A_JOB, OF_THE_WORKLOAD, Correction
 
 
 def known_kinds() -> Sequence[Kind]:
@@ -53,6 +54,13 @@ def workload_insight(kind: Kind) -> WorkloadInsight:
     """The same of a kind that owns pods."""
     assert isinstance(kind.insight, WorkloadInsight), f"{kind.resource.kind} owns no pods"
     return kind.insight
+
+
+def correction_of(kind: Kind) -> Correction:
+    """Where what its pods are made from is corrected."""
+    if isinstance(kind.insight, JobInsight):
+        return OF_A_JOB
+    return IN_TEMPLATE if isinstance(kind.insight, WorkloadInsight) else OF_THE_WORKLOAD
 
 
 def is_per_node(kind: Kind) -> bool:

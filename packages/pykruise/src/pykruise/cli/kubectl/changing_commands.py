@@ -199,7 +199,11 @@ SET: Final = Command(
             "Set how many pods keep the older revision",
             "TYPE/NAME VALUE",
             "setting:amount",
-            examples=("set partition clone/web 20%",),
+            examples=(
+                "set partition clone/web 20%",
+                "set partition ud/web 2",
+                "set partition ud/web a=2,b=0",
+            ),
         ),
         _set(
             "maxunavailable",

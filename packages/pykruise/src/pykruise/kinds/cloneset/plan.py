@@ -28,6 +28,7 @@ from pykruise.kinds.cloneset.status import (
     deadline_at,
     status_of,
     with_failures,
+    with_waiting,
 )
 from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetCondition, CloneSetStatus
 from pykruise.kinds.cloneset.update import plan_update
@@ -87,9 +88,8 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | 
     status = msgspec.convert(shown, CloneSetStatus)
     kind = FAILED_UPDATE if failed.purpose in UPDATE_STAGES else FAILED_SCALE
     conditions: Sequence[CloneSetCondition] = status.conditions or ()
-    if plan.waiting is not None and plan.waiting.is_wait:
-        conditions = without(conditions, WAITING)
     conditions = with_failures(conditions, {kind: failed.reason}, now=snapshot.now)
+    conditions = with_waiting(conditions, plan.waiting, now=snapshot.now)
     return msgspec.structs.replace(status, conditions=list(conditions)).document()
 
 

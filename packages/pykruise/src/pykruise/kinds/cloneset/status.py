@@ -17,6 +17,7 @@ from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.schemas.types import Time
 from pykruise.kube.values.selectors import selector_from
+from pykruise.pods.reasons import NOT_WRITTEN
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
 from pykruise.pods.workload.waiting import WAITING, condition_of, without
 from pykruise.runtime.reasons import Reason
@@ -165,17 +166,28 @@ def with_failures(
 def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant) -> Conditions:
     """The condition Waiting while there is something to wait for. Its message may change without its times.
 
-    Beside a failure only what needs a remedy counts: that pods are being created would contradict it.
+    Beside a failure only what needs a remedy counts: that pods are being created would contradict it. A write that was
+    refused is what it waits for then.
     """
-    has_failed = any(one.type in (FAILED_SCALE, FAILED_UPDATE) and one.status == "True" for one in conditions)
-    if waiting is None or (has_failed and not waiting.remedy):
+    failed = next(
+        (one for one in conditions if one.type in (FAILED_SCALE, FAILED_UPDATE) and one.status == "True"),
+        None,
+    )
+    if failed is not None and (waiting is None or not waiting.remedy):
+        if failed.reason not in NOT_WRITTEN:
+            return without(conditions, WAITING)
+        return _waits(conditions, failed.reason, failed.message, now=now)
+    if waiting is None:
         return without(conditions, WAITING)
+    return _waits(conditions, waiting.code, waiting.condition_message, now=now)
+
+
+def _waits(conditions: Conditions, code: str, message: str, *, now: Instant) -> Conditions:
     old = condition_of(conditions, WAITING)
-    message = waiting.condition_message
-    if old is not None and (old.reason, old.message) == (waiting.code, message):
+    if old is not None and (old.reason, old.message) == (code, message):
         return conditions
-    kept = old.last_update_time if old is not None and old.reason == waiting.code else None
-    return _with_written(conditions, WAITING, reason=waiting.code, message=message, updated_at=kept, now=now)
+    kept = old.last_update_time if old is not None and old.reason == code else None
+    return _with_written(conditions, WAITING, reason=code, message=message, updated_at=kept, now=now)
 
 
 def _with_progressing(

@@ -31,6 +31,7 @@ from pykruise.kube.ids import Key
 from pykruise.kube.rbac import READ, on
 from pykruise.kube.schemas.crds import Column
 from pykruise.plans.kind import AGE, POD_OWNER_LENDS, POD_TEMPLATE, Kind, two_versions, workload_rights
+from pykruise.plans.purposes import Purpose
 from pykruise.plans.review import Reviews
 from pykruise.plans.stored_values import TEMPLATE_IS_JUDGED_LATER, Stored, judged
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS, PULL_JOB_VIEWS, REVISION_VIEWS, NodeView
@@ -161,6 +162,7 @@ KIND = Kind(
             object_of=lambda snapshot: snapshot.daemonset,
             plan=plan_daemonset,
             failed=status_after,
+            unreported=frozenset({Purpose.TIDY_UP}),
             standing=standing_of,
             own_conditions=frozenset({WAITING}),
             urgent_conditions=frozenset({WAITING}),

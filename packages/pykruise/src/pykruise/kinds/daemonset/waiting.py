@@ -16,7 +16,7 @@ from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
 from pykruise.runtime.reasons import Reason
@@ -64,7 +64,12 @@ def waiting_of(
     """What the DaemonSet waits for; None: it has converged. `skipped`, `skipped_nodes`: why the plan leaves pods
     alone, and nodes without a pod. `broken`: updates in place that cannot go on by themselves."""
     if is_converged(ws):
-        return None
+        has_none = ws.limits.desired == 0 and bool(ws.overview.states)
+        return (
+            Reason(Code.NO_NODES, "no node is one that gets a pod", CODES[Code.NO_NODES].helps)
+            if has_none
+            else None
+        )
     obstacles = [pair for pair in _obstacles(ws) if pair[1].code not in _IN_PASSING or not pair[1].is_wait]
     stuck = [pair for pair in obstacles if not pair[1].is_wait]
     needs_action = (

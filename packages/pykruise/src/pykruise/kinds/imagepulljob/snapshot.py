@@ -109,8 +109,11 @@ async def snapshot(view: PullJobView, read: Read[Settings]) -> Snapshot:
     is_seen = read.settings.namespace in ("", namespace)
     has_home = is_seen and home is not None and not home.is_deleting
     if not view.is_active or view.spec is None:
+        missed, unknown = _missed(view, read)
         return Snapshot(
             job=view,
+            nodes=missed,
+            unknown_nodes=unknown,
             copies=copies,
             has_shared_namespace=has_home,
             now=read.now(),
@@ -153,6 +156,13 @@ async def _nodes(
         if not one.is_deleting and view.selects(one.name, one.labels)
     ]
     return sorted(found, key=lambda one: one.name), ()
+
+
+def _missed(view: PullJobView, read: Read[Settings]) -> tuple[Sequence[NodeImageView], Sequence[str]]:
+    """Of a job that is over: nodes where it failed, and names that it lists of nodes without a NodeImage."""
+    selector = view.spec.selector if view.spec is not None else None
+    named = selector.names if selector is not None else None
+    return _known(view.status.failed_nodes or (), read)[0], _known(named or (), read)[1]
 
 
 def _known(names: Iterable[str], read: Read[Settings]) -> tuple[list[NodeImageView], list[str]]:

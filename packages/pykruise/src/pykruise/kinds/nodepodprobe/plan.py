@@ -20,6 +20,7 @@ from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.probes.api import PodProbe, PodProbeStatus
 from pykruise.pods.probes.marks import Conflict, Marks, Outcome, conditions_after, marks_of, metadata_patch
+from pykruise.pods.probes.obstacles import obstacle_of
 from pykruise.pods.probes.views import (
     NODE_POD_PROBES,
     POD_PROBE_MARKERS,
@@ -61,7 +62,10 @@ def plan_node_probes(snapshot: Snapshot) -> Plan:
         stages=tuple(stages),
         requeue_after_s=BEHIND_S if snapshot.is_behind else None,
         notes=tuple(_note(snapshot, one.pod, conflict) for one in shown for conflict in one.conflicts),
-        skipped={one.pod.name: _reason(one.conflicts[0]) for one in shown if one.conflicts},
+        skipped={
+            **dict(_obstacles(snapshot)),
+            **{one.pod.name: _reason(one.conflicts[0]) for one in shown if one.conflicts},
+        },
     )
 
 
@@ -116,6 +120,18 @@ class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     conditions: Sequence[Document]
     conflicts: Sequence[Conflict]
     marks: Marks
+
+
+def _obstacles(snapshot: Snapshot) -> Iterator[tuple[str, Reason]]:
+    """By pod: probes that fail, or that the agent does not make."""
+    view = snapshot.node_probes
+    states = {status.uid: status.probe_states or () for status in view.statuses}
+    for entry in view.pods:
+        pod = snapshot.checked.get(entry.uid)
+        if pod is not None:
+            found = obstacle_of(pod, entry.probes or (), states.get(entry.uid, ()), now=snapshot.now)
+            if found is not None:
+                yield pod.name, found
 
 
 def _results(snapshot: Snapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:

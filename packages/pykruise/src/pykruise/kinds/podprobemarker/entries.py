@@ -31,6 +31,8 @@ def wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -
     problem = ""
     for one in probes:
         name = name_of_probe(marker, one.name)
+        if not any(container.name == one.container_name for container in (*pod.containers, *pod.sidecars)):
+            problem = problem or f"probe {one.name}: the pod has no container {one.container_name}"
         port = _port_of(one)
         if not isinstance(port, str):
             found.append(NamedProbe(name=name, container_name=one.container_name, probe=one.probe))

@@ -6,7 +6,7 @@ Pure. The agents of nodes carry probes out, and kinds/nodepodprobe shows what th
 themselves; of their pods only labels and annotations are set here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -18,8 +18,9 @@ from pykruise.kube.patches.types import PatchType
 from pykruise.plans.phases import pod_key, pod_patch
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.probes.api import MarkerPolicy
+from pykruise.pods.probes.api import MarkerPolicy, ProbeState
 from pykruise.pods.probes.marks import marks_of, metadata_patch
+from pykruise.pods.probes.obstacles import obstacle_of
 from pykruise.pods.probes.views import (
     FAILED,
     NODE_POD_PROBES,
@@ -38,6 +39,11 @@ from pykruise.runtime.reasons import Reason
 FINALIZER: Final = "kruise.io/node-pod-probe-cleanup"
 """Until no NodePodProbe has probes of the marker."""
 
+_NOTHING: Final = Reason(
+    Code.NOTHING_SELECTED,
+    "spec.selector selects no pod that runs",
+    "correct the labels of the pods, or create the marker again with another selector",
+)
 _STATES: Final = {"True": SUCCEEDED, "False": FAILED}
 
 
@@ -63,6 +69,7 @@ def plan_marker(snapshot: Snapshot) -> Plan:
             "observedGeneration": marker.generation,
             "matchedPods": len(snapshot.checked) + len(snapshot.virtual_pods),
         },
+        waiting=None if wanted or snapshot.virtual_pods else _NOTHING,
         skipped=_skipped(snapshot, wanted),
     )
 
@@ -118,9 +125,19 @@ def _skipped(snapshot: Readable, wanted: list[Wanted]) -> Mapping[str, Reason]:
         if node not in snapshot.node_probes:
             found[one.pod.name] = Reason(Code.NO_AGENT, f"node {node} has no NodePodProbe yet")
         elif one.problem:
-            remedy = "give the port a name in the container, or the probe a number"
+            remedy = "correct the container and port of spec.probes, or give the port a name in the container"
             found[one.pod.name] = Reason(Code.PROBE_PORT, one.problem, remedy)
+        elif (
+            obstacle := obstacle_of(one.pod, one.probes, _states(snapshot, one.pod), now=snapshot.now)
+        ) is not None:
+            found[one.pod.name] = obstacle
     return found
+
+
+def _states(snapshot: Readable, pod: PodView) -> Sequence[ProbeState]:
+    """What the agent of its node has found in a pod."""
+    statuses = snapshot.node_probes[pod.node_name].statuses
+    return next((one.probe_states or () for one in statuses if one.uid == pod.uid), ())
 
 
 # ── virtual nodes ────────────────────────────────────────────────────────────

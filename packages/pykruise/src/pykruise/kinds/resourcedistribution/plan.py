@@ -52,6 +52,8 @@ READ_AGAIN_S: Final = 10.0
 
 _WARN_AGAIN_S: Final = 600.0
 
+_NO_TARGETS: Final = Reason(Code.NO_TARGETS, "spec.targets selects no namespace")
+
 _FIELDS: Final[Mapping[str, Sequence[str]]] = {
     SECRETS.kind: ("data", "immutable", "type"),
     CONFIG_MAPS.kind: ("binaryData", "data", "immutable"),
@@ -100,6 +102,7 @@ def plan_distribution(snapshot: Snapshot) -> Plan:
             view, desired=len(targets), succeeded=verdicts.succeeded, failed=verdicts.failed, now=snapshot.now
         ),
         requeue_after_s=verdicts.again_s,
+        waiting=None if targets else _NO_TARGETS,
         skipped=verdicts.skipped,
     )
 
@@ -174,7 +177,7 @@ def _is_held(name: str, condition: str, snapshot: Readable, verdicts: _Verdicts)
     if failed is None or failed.condition != condition:
         _keep_failure(name, condition, snapshot.distribution, verdicts)
         return False
-    verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, failed.message))
+    verdicts.fail(condition, name, Reason(failed.code, failed.message))
     if failed.retry_at <= snapshot.now:
         return False
     verdicts.look_again(failed.retry_at - snapshot.now)

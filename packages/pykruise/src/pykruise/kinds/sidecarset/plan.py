@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pykruise.kinds.sidecarset.choosing import Chosen, choose
 from pykruise.kinds.sidecarset.conditions import condition_patch
+from pykruise.kinds.sidecarset.contents import sidecars_in_pod
 from pykruise.kinds.sidecarset.history import StoredRevision, ensure_revision, truncate_history
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
 from pykruise.kinds.sidecarset.pod_annotations import PatchError
@@ -24,7 +25,10 @@ from pykruise.kube.resources import PODS
 from pykruise.plans.phases import MOST_AT_ONCE, pod_key, pod_patch, stage_of
 from pykruise.plans.purposes import Purpose
 from pykruise.plans.stored_values import refused_plan
-from pykruise.pods.reasons import AT_REST, Code, rank_of
+from pykruise.pods.corrections import Correction
+from pykruise.pods.lifecycle.blockers import blockers_of
+from pykruise.pods.reasons import AT_REST, NEEDS_A_PERSON, Code, rank_of
+from pykruise.pods.workload.waiting import waiting_for_pods
 from pykruise.runtime.actions import Patch
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step, Subject
 from pykruise.runtime.reasons import Reason
@@ -61,7 +65,7 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
         stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
         status=None if status == one.stored_status else status,
         requeue_after_s=0.0 if _is_partial(stages) else None,
-        waiting=_waiting(snapshot.pods, skipped),
+        waiting=_failing(snapshot) or _waiting(snapshot.pods, skipped),
         skipped=skipped,
         notes=notes,
     )
@@ -88,6 +92,20 @@ def _held(snapshot: Readable, refusal: Refusal, revision: StoredRevision) -> Pla
 
 def _skip(pods: Iterable[ManagedPod], reason: Reason) -> dict[str, Reason]:
     return dict.fromkeys((pod.label for pod in pods), reason)
+
+
+def _failing(snapshot: Readable) -> Reason | None:
+    """A sidecar that does not run in a pod that has the present ones: all others wait for it."""
+    contents = snapshot.sidecarset.contents
+    names = frozenset(sidecars_in_pod(contents.containers)) if contents is not None else frozenset[str]()
+    updated = [one.pod for one in snapshot.pods if one.is_updated and not one.pod.is_ready]
+    found = blockers_of(updated, None, now=snapshot.now, correction=_IN_SIDECARSET)
+    return waiting_for_pods(
+        [pair for pair in found if pair[1].code in NEEDS_A_PERSON and pair[1].container in names]
+    )
+
+
+_IN_SIDECARSET: Final = Correction(where="spec.containers", name="the SidecarSet")
 
 
 def _waiting(pods: Sequence[ManagedPod], skipped: Mapping[str, Reason]) -> Reason | None:

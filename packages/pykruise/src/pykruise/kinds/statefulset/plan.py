@@ -72,12 +72,12 @@ def status_after(snapshot: Snapshot, plan: Plan, failed: Failure) -> Document | 
     status = msgspec.convert(shown, StatefulSetStatus)
     kind = FAILED_CREATE if failed.purpose == Purpose.CREATE_PODS else FAILED_UPDATE
     conditions = status.conditions or []
-    if plan.waiting is not None and plan.waiting.is_wait:
-        conditions = without(conditions, WAITING)
     reason = failed.reason
-    conditions = with_condition(
-        conditions, kind, reason=reason.code, message=reason.full_message, now=snapshot.now
-    )
+    waits = () if plan.waiting is not None and plan.waiting.remedy else (WAITING,)
+    for said in (kind, *waits):
+        conditions = with_condition(
+            conditions, said, reason=reason.code, message=reason.full_message, now=snapshot.now
+        )
     return msgspec.structs.replace(status, conditions=conditions).document()
 
 

@@ -425,6 +425,13 @@ class _Planning:
             for name, text in errors.items():
                 message = f"subset {name}: {text}"
                 return Reason(Code.PATCH, message, "correct the patch of the subset")
+        workloads = self._own.workloads
+        stuck = next(
+            ((name, one.waits) for name, one in sorted(workloads.items()) if one.waits is not None), None
+        )
+        if stuck is not None and stuck[1] is not None:
+            name, why = stuck
+            return Reason(why.code, f"subset {name}: {why.message}", why.remedy)
         reserved = status.reserved_pods
         wanted = sum(allocated.values()) - reserved
         if is_pending or status.ready_replicas < wanted or status.replicas != wanted:

@@ -14,8 +14,10 @@ from typing import Final
 import msgspec
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.reasons import Code
+from pykruise.pods.reasons import NEEDS_A_PERSON, Code
+from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
+from pykruise.pods.workload.waiting import waiting_for_pods
 from pykruise.runtime.reasons import Reason
 
 
@@ -309,10 +311,21 @@ HELD: Final = {
 """What a target that is not started waits for."""
 
 
-def waiting_for(decision: Decision, *, nothing_fits: Reason, what: str) -> Reason | None:
-    """What the job waits for; None: nothing. `what`: things that run, in the plural and with `{}` for how many."""
+def waiting_for(
+    decision: Decision,
+    *,
+    nothing_fits: Reason,
+    what: str,
+    obstacles: Sequence[tuple[PodView, Reason]] = (),
+) -> Reason | None:
+    """What the job waits for; None: nothing. `what`: things that run, in the plural and with `{}` for how many.
+    `obstacles`: of its pods, the reasons why they do not run; those come before the job's own limits."""
     if not decision.counts.wanted:
         return nothing_fits
+    if (
+        of_pods := waiting_for_pods([pair for pair in obstacles if pair[1].code in NEEDS_A_PERSON])
+    ) is not None:
+        return of_pods
     if decision.waiting:
         return HELD[next(iter(decision.waiting.values()))]
     if decision.counts.active:

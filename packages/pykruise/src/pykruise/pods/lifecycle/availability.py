@@ -8,7 +8,7 @@ Pure; serves every kind.
 from collections.abc import Iterable
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.mounts import CREATED_IN_S
+from pykruise.pods.mounts import CREATED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.view.pod_view import PodView
 
 
@@ -36,7 +36,7 @@ def becomes_available_at(pod: PodView, *, min_ready_seconds: int) -> Instant | N
 
 def next_late_at(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
     """When the first of the pods whose containers are not created is late with that; None: none will be."""
-    times = (pod.creating.since + CREATED_IN_S for pod in pods if pod.creating is not None)
+    times = (time for pod in pods if (time := _late_at(pod)) is not None)
     return min((one for one in times if one > now), default=None)
 
 
@@ -52,3 +52,9 @@ def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: I
         if pod.is_serving and pod.ready_since is not None and pod.ready_since > latest
     ]
     return min(since) + min_ready_seconds if since else None
+
+
+def _late_at(pod: PodView) -> Instant | None:
+    if not pod.node_name and pod.created_at is not None and pod.condition("PodScheduled") is None:
+        return pod.created_at + SCHEDULED_IN_S
+    return None if pod.creating is None else pod.creating.since + CREATED_IN_S

@@ -11,10 +11,12 @@ from itertools import islice
 from typing import Final
 
 from pykruise.kube.clock import Instant, format_time
+from pykruise.pods.corrections import IN_TEMPLATE, Correction
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, why_waiting
-from pykruise.pods.mounts import CREATED_IN_S
+from pykruise.pods.mounts import CREATED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
+from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
@@ -53,29 +55,83 @@ _HOOK_OF: Final = {
 
 
 def blocker_of(
-    pod: PodView, lifecycle: Lifecycle | None, *, min_ready_seconds: int = 0, now: Instant
+    pod: PodView,
+    lifecycle: Lifecycle | None,
+    *,
+    min_ready_seconds: int = 0,
+    now: Instant,
+    correction: Correction = IN_TEMPLATE,
 ) -> Reason | None:
-    """The first obstacle that a person would look at; None: the pod is available."""
+    """The first obstacle that a person would look at; None: the pod is available. `correction`: where its owner is
+    corrected."""
     return (
-        _of_containers(pod)
-        or _of_placing(pod)
-        or _of_resizing(pod)
+        _of_containers(pod, correction)
+        or _of_placing(pod, now, correction)
+        or _of_resizing(pod, correction)
         or _of_lifecycle(pod, lifecycle)
         or _of_readiness(pod, min_ready_seconds=min_ready_seconds, now=now)
     )
 
 
 def blockers_of(
-    pods: Iterable[PodView], lifecycle: Lifecycle | None, *, min_ready_seconds: int = 0, now: Instant
+    pods: Iterable[PodView],
+    lifecycle: Lifecycle | None,
+    *,
+    min_ready_seconds: int = 0,
+    now: Instant,
+    correction: Correction = IN_TEMPLATE,
 ) -> list[tuple[PodView, Reason]]:
     """What is in the way of these pods, which are not available, by their names. They mostly share it, so no
     more than LOOKED_AT of them are looked at."""
     found = (
-        (pod, blocker_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now))
+        (
+            pod,
+            blocker_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now, correction=correction),
+        )
         for pod in islice(pods, LOOKED_AT)
     )
     known = [(pod, obstacle) for pod, obstacle in found if obstacle is not None]
     return sorted(known, key=lambda pair: pair[0].name)
+
+
+def failed_as(pod: PodView) -> Reason:
+    """How a pod that has to end failed: its container with an exit code, and its node."""
+    where = f" on node {pod.node_name}" if pod.node_name else ""
+    ended = next((one for one in (*pod.init_statuses, *pod.container_statuses) if one.exit_code), None)
+    how = (
+        f"container {ended.name} ended with exit code {ended.exit_code}" if ended is not None else "it failed"
+    )
+    log = f"read its log (kubectl logs {pod.name}), and correct its cause"
+    return Reason(Code.POD_FAILED, f"{how}{where}", log, ended.name if ended is not None else "")
+
+
+def ephemeral_blocker(one: EphemeralView, image: str) -> Reason | None:
+    """What is in the way of an ephemeral container; None: it runs, starts, or has ended well. `image`: which it has."""
+    if one.state is EphemeralState.FAILED:
+        ended = f"exit code {one.exit_code}" if one.exit_code else one.reason
+        why = f" ({one.reason})" if one.exit_code and one.reason else ""
+        return Reason(
+            Code.CONTAINER_FAILED,
+            f"container {one.name} has failed: {ended}{why}",
+            f"read its log (kubectl logs -c {one.name}); then create the job again, corrected: an ephemeral container"
+            " stays as it is",
+            one.name,
+        )
+    if one.reason in _IMAGE_FAILURES:
+        return Reason(
+            Code.IMAGE_PULL,
+            f"image {image} of container {one.name} cannot be pulled ({one.reason})",
+            "make the image available: an ephemeral container keeps its image until its pod is replaced",
+            one.name,
+        )
+    if one.reason in _START_FAILURES:
+        return Reason(
+            Code.CONTAINER_FAILS,
+            f"container {one.name} does not start ({one.reason})",
+            "create what it refers to and is missing; an ephemeral container stays as it is",
+            one.name,
+        )
+    return None
 
 
 def held_by_finalizers(pod: PodView) -> Reason | None:
@@ -91,7 +147,7 @@ def held_by_finalizers(pod: PodView) -> Reason | None:
     )
 
 
-def _of_containers(pod: PodView) -> Reason | None:
+def _of_containers(pod: PodView, correction: Correction) -> Reason | None:
     for one in (*pod.init_statuses, *pod.container_statuses):
         if one.waiting in _IMAGE_FAILURES:
             # The status may still name the image that ran before; the spec says which one is wanted.
@@ -100,32 +156,38 @@ def _of_containers(pod: PodView) -> Reason | None:
             return Reason(
                 Code.IMAGE_PULL,
                 f"image {image} of container {one.name} cannot be pulled ({one.waiting})",
-                "correct the image or its pull secret in spec.template, or make it available",
+                f"{correction.of('the image or its pull secret')}, or make it available",
                 one.name,
             )
         if one.lacks:
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {one.name} cannot be made ({one.waiting}): {one.lacks}",
-                "create what is missing, or correct the reference in spec.template",
+                f"create what is missing, or {correction.of('the reference')}",
                 one.name,
             )
         if one.waiting in _START_FAILURES:
             return Reason(
                 Code.CONTAINER_FAILS,
                 f"container {one.name} does not start ({one.waiting}, {one.restart_count} restarts)",
-                "read the pod's events and logs, and correct spec.template or what it refers to",
+                f"read the pod's events and logs, and {correction.whole}, or what it refers to",
                 one.name,
             )
     return None
 
 
-def _of_placing(pod: PodView) -> Reason | None:
+def _of_placing(pod: PodView, now: Instant, correction: Correction) -> Reason | None:
     if pod.node_name:
         return None
     scheduled = pod.condition("PodScheduled")
     if scheduled is None or scheduled.status != "False":
-        return Reason(Code.SCHEDULING, "waits for the scheduler")
+        if scheduled is not None or pod.created_at is None or now < pod.created_at + SCHEDULED_IN_S:
+            return Reason(Code.SCHEDULING, "waits for the scheduler")
+        return Reason(
+            Code.NO_SCHEDULER,
+            "no scheduler has looked at it",
+            f"{correction.of('spec.schedulerName')}, or start a scheduler of that name",
+        )
     said = scheduled.message or scheduled.reason or "no reason given"
     if scheduled.reason == "SchedulingGated":
         return Reason(
@@ -142,7 +204,7 @@ def _of_placing(pod: PodView) -> Reason | None:
     return Reason(
         Code.UNSCHEDULABLE,
         f"cannot be scheduled: {said}",
-        "add nodes or capacity, or change the requests, selectors or tolerations of spec.template",
+        f"add nodes or capacity, or {correction.change('requests, selectors or tolerations')}",
     )
 
 
@@ -158,7 +220,7 @@ def _of_mounts(pod: PodView, now: Instant) -> Reason | None:
     )
 
 
-def _of_resizing(pod: PodView) -> Reason | None:
+def _of_resizing(pod: PodView, correction: Correction) -> Reason | None:
     """The kubelet's answer to a change of cpu or memory that it cannot (yet) carry out."""
     pending = pod.condition("PodResizePending")
     if pending is None or pending.status != "True" or pod.state != LifecycleState.UPDATING:
@@ -166,7 +228,7 @@ def _of_resizing(pod: PodView) -> Reason | None:
     return Reason(
         _RESIZES.get(pending.reason or "", Code.RESIZE_PENDING),
         f"its node cannot give it the new resources ({pending.reason}): {pending.message}",
-        "lower the resources in spec.template, or delete the pod so that it goes to another node",
+        f"lower the resources in {correction.where}, or delete the pod so that it goes to another node",
     )
 
 

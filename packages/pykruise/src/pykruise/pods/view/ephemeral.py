@@ -34,6 +34,10 @@ class EphemeralView(msgspec.Struct, frozen=True, gc=False):
     name: str
     job: str = ""
     state: EphemeralState = EphemeralState.UNKNOWN
+    reason: str = ""
+    """Why it waits, or how it ended, in the kubelet's word."""
+    exit_code: int = 0
+    """Of one that has ended."""
 
 
 class _Env(msgspec.Struct, gc=False):
@@ -51,6 +55,7 @@ class _Waiting(msgspec.Struct, gc=False):
 
 
 class _Terminated(msgspec.Struct, gc=False, rename="camel"):
+    reason: str | None = None
     exit_code: int = 0
     finished_at: str | None = None
 
@@ -78,10 +83,19 @@ def ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[Eph
     """Of the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
     if not len(containers):
         return ()
-    states = {one.name: _state_of(one.state) for one in _decode_statuses(statuses) or ()} if statuses else {}
-    return tuple(
-        EphemeralView(one.name, _job_of(one), states.get(one.name, EphemeralState.UNKNOWN))
-        for one in _decode_containers(containers) or ()
+    states = {one.name: one.state for one in _decode_statuses(statuses) or ()} if statuses else {}
+    return tuple(_view_of(one, states.get(one.name)) for one in _decode_containers(containers) or ())
+
+
+def _view_of(container: _Container, state: _State | None) -> EphemeralView:
+    ended = state.terminated if state is not None else None
+    said = ended or (state.waiting if state is not None else None)
+    return EphemeralView(
+        container.name,
+        _job_of(container),
+        _state_of(state),
+        (said.reason or "") if said is not None else "",
+        ended.exit_code if ended is not None else 0,
     )
 
 

@@ -39,6 +39,7 @@ from pykruise.kinds.workloadspread.status import (
 from pykruise.kinds.workloadspread.types import Subset, SubsetStatus, WorkloadSpreadStatus
 from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.values.durations import short_duration
+from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.runtime.plan import Plan
 
@@ -155,7 +156,7 @@ def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
         for pod in groups.of(subset.name):
             if not pod.is_active or pod.node_name:
                 continue
-            cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now)
+            cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now, correction=OF_THE_WORKLOAD)
             if cause is None:
                 continue
             found = wait_of(cause, pod.name)

@@ -22,6 +22,7 @@ from pykruise.cli.insight.explaining import (
     verdict_of,
     wait_of,
     with_way_back,
+    without_repeats,
 )
 from pykruise.cli.insight.look import Sight, look, lost_nodes
 from pykruise.cli.insight.way_back import way_back
@@ -43,7 +44,9 @@ from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.settings import Settings
 from pykruise.plans.views import NODE_VIEWS, POD_VIEWS
-from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, Code
+from pykruise.pods.corrections import Correction
+from pykruise.pods.reasons import AT_REST, CODES, NOT_WRITTEN, ONE_AT_A_TIME, Code
+from pykruise.runtime.kstatus import RECONCILING
 
 EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_SET: "StatefulSet"}
 """Templates of whose workloads more is known than their pods: the kind."""
@@ -51,7 +54,7 @@ EXPLAINED: Final[Mapping[str, str]] = {CLONE_SET: "CloneSet", ADVANCED_STATEFUL_
 _VAGUE: Final = frozenset({Code.SUBSETS, Code.CREATING, Code.UPDATING, Code.STARTING})
 """What only says that it goes on."""
 
-_NOT_DONE: Final = frozenset({Code.PATCH, Code.NAME_TOO_LONG, Code.WRITE_FAILED})
+_NOT_DONE: Final = frozenset({Code.PATCH, *(NOT_WRITTEN - {Code.NO_MANAGER})})
 """What its manager has said that it cannot do."""
 
 
@@ -67,7 +70,7 @@ async def explain_united(client: Client, key: Key, now: Instant, settings: Setti
         found = await _of_workload(client, sight, workload, now=now, settings=settings, way_back=back)
         below += found.waits
         moving = moving or found.verdict == "moving"
-    waits = ranked(_most_telling([*own.waits, *_failures(sight.document), *below]))
+    waits = without_repeats(ranked(_most_telling([*own.waits, *_failures(sight.document), *below])))
     verdict = own.verdict
     if verdict not in ("terminating", "refused"):
         verdict = verdict_of(waits, plan, sight.document)
@@ -120,10 +123,13 @@ def _subsets(snapshot: Snapshot) -> Iterator[str]:
 
 def _failures(document: Document) -> Iterator[Wait]:
     """Writes that were refused when they were last tried."""
-    for one in (document.get("status") or {}).get("conditions") or ():
+    conditions = (document.get("status") or {}).get("conditions") or ()
+    known = {one.get("type"): one.get("reason") for one in conditions if one.get("status") == "True"}
+    for one in conditions:
         if one.get("type") in (PROVISIONED, SUBSETS_UPDATED) and one.get("status") == "False":
-            reason = one.get("reason")
-            code = Code(reason) if reason in NOT_WRITTEN else Code.WRITE_FAILED
+            # OpenKruise's word there is Error for all of them; Reconciling knows which it is.
+            reasons = (one.get("reason"), known.get(RECONCILING))
+            code = next((Code(reason) for reason in reasons if reason in NOT_WRITTEN), Code.WRITE_FAILED)
             yield Wait(
                 code=code,
                 words=str(one.get("message") or ""),
@@ -149,7 +155,7 @@ async def _of_workload(
             inner = await look(client, kind, workload.key, now=now, settings=settings)
         except NotFoundError:
             return Explanation(kind="", namespace="", name="", verdict="moving", headline="")
-        found = explain(inner, inner.plan(), way_back=way_back)
+        found = explain(inner, inner.plan(), way_back=way_back, correction=_correction_of(workload))
     else:
         document = decode(await client.get(workload.resource, workload.namespace, workload.name))
         in_order = _goes_in_order(document)
@@ -166,9 +172,44 @@ async def _of_workload(
             waits=waits,
         )
     listed = (
-        msgspec.structs.replace(one, words=f"{one.words} (subset {workload.subset})") for one in found.waits
+        msgspec.structs.replace(
+            one,
+            words=f"{one.words} (subset {workload.subset})",
+            remedy=_remedy_of(one, workload, sight.document, way_back),
+        )
+        for one in found.waits
     )
     return msgspec.structs.replace(found, waits=tuple(listed))
+
+
+def _correction_of(workload: SubsetWorkload) -> Correction:
+    """In the UnitedDeployment: it undoes what is changed in one of its workloads."""
+    name = f"spec.template.{workload.template}"
+    return Correction(where=name, name=name)
+
+
+def _remedy_of(wait: Wait, workload: SubsetWorkload, united: Document, way_back: str) -> str:
+    """Fields of the workload that a remedy names, where the UnitedDeployment has them."""
+    name, namespace = united["metadata"]["name"], united["metadata"].get("namespace", "")
+    strategy = f"spec.template.{workload.template}.spec.updateStrategy"
+    match wait.code:
+        case Code.PARTITION:
+            command = (
+                f"kubectl kruise set partition {KIND.resource}/{name} {workload.subset}=0 -n {namespace}"
+            )
+            return f"lower its partition to go on: {command}"
+        case Code.UNSCHEDULABLE:
+            room = (
+                f"make room on the nodes of subset {workload.subset}, whose node selector cannot be changed"
+            )
+            lower = "lower its replicas in spec.topology.subsets"
+            return "; or ".join(one for one in (room, lower, way_back) if one)
+        case Code.PAUSED:
+            return f"resume: set {strategy}.rollingUpdate.paused to false"
+        case Code.ON_DELETE:
+            return f"delete the pods {ONE_AT_A_TIME}; or set {strategy}.type to RollingUpdate"
+        case _:
+            return wait.remedy
 
 
 def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now: Instant) -> Iterator[Wait]:
@@ -191,7 +232,14 @@ def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now
         if not (pod.is_active or pod.is_deleting):
             continue
         min_ready_s = _whole(document["spec"].get("minReadySeconds"))
-        cause = cause_of(documents[pod.name], pod, now=now, min_ready_s=min_ready_s, lost_nodes=lost)
+        cause = cause_of(
+            documents[pod.name],
+            pod,
+            now=now,
+            min_ready_s=min_ready_s,
+            lost_nodes=lost,
+            correction=_correction_of(workload),
+        )
         if cause is not None:
             yield wait_of(cause, pod.name)
     missing = workload.replicas - sum(pod.is_active for pod in pods)
