@@ -52,7 +52,7 @@ NOW = parse_time("2026-01-01T00:00:00Z")
 KINDS = {kind.name: kind for kind in kinds() if kind.versions}
 EXAMPLES: dict[str, Document] = {
     document["kind"]: document
-    for document in documents_of(sorted((ROOT / "examples").glob("*.yaml")))
+    for document in documents_of(sorted((ROOT / "examples").glob("**/*.yaml")))
     if document["apiVersion"].startswith(("apps.kruise.io", "policy.kruise.io"))
 }
 

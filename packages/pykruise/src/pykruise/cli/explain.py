@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Raw
 
 from pykruise.cli.errors import CommandError
 from pykruise.cli.insight.attached import ATTACHED
@@ -18,8 +19,9 @@ from pykruise.cli.insight.children import with_children
 from pykruise.cli.insight.explaining import Explanation, Wait, explain, ranked, text
 from pykruise.cli.insight.gates import given_settings, manager_settings
 from pykruise.cli.insight.injected import refused_origin
-from pykruise.cli.insight.known import kind_named, named, workloads
+from pykruise.cli.insight.known import kind_named, known_kinds, named
 from pykruise.cli.insight.look import Sight, look
+from pykruise.cli.insight.overview import overview
 from pykruise.cli.insight.pods import NAMES as POD_NAMES
 from pykruise.cli.insight.pods import explain_pod, look_at_pod
 from pykruise.cli.insight.reach import Reach, reached
@@ -229,6 +231,8 @@ class Asked(msgspec.Struct, frozen=True):
     kind: Kind | None
     namespace: str
     name: str
+    is_listed: bool = False
+    """Whether it is one of all of its kind, and was not named."""
 
 
 async def run_explain(
@@ -244,12 +248,13 @@ async def run_explain(
     feature_gates: str = "",
     everywhere: bool = False,
     selector: str = "",
+    with_details: bool = False,
     reach: Reach = reached,
 ) -> int:
     """Print the explanations; with `watch`, again whenever they change, until all are done or `timeout_s` is over.
 
     `targets` as kubectl takes them: `clonesets/web`, `clone web db`, `clonesets`, `all`. Returns the exit code: that of
-    what is worst off.
+    what is worst off. `with_details`: of `all`, everything about each object that needs action, and not a row.
     """
     check_output(output)
     words = read_targets(targets)
@@ -262,9 +267,11 @@ async def run_explain(
         shown: list[Explanation] | None = None
         while True:
             now = time.time()
-            found = await asyncio.gather(*(_one(client, one, now, settings) for one in asked))
+            found = await _each(client, asked, now, settings)
             if found != shown:
-                text_now = _rendered(found, output, now, is_single=bool(words.single))
+                text_now = _rendered(
+                    found, output, now, words, is_everywhere=everywhere, with_details=with_details
+                )
                 say(text_now if shown is None else f"\n{text_now}")
                 shown = found
             is_late = ends is not None and time.monotonic() + every_s > ends
@@ -287,6 +294,8 @@ class Targets(msgspec.Struct, frozen=True):
 
     single: tuple[tuple[Kind | None, str], ...] = ()
     kinds: tuple[Kind | None, ...] = ()
+    is_all: bool = False
+    """Whether every kind is meant: one row for each object."""
 
 
 def read_targets(targets: Sequence[str]) -> Targets:
@@ -299,13 +308,13 @@ def read_targets(targets: Sequence[str]) -> Targets:
         return Targets(single=tuple(_named(one) for one in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:
-        return Targets(kinds=kinds)
+        return Targets(kinds=kinds, is_all=targets[0] == "all")
     return Targets(single=tuple((kind, name) for kind in kinds for name in targets[1:]))
 
 
 def _kinds_of(words: str) -> tuple[Kind | None, ...]:
     if words == "all":
-        return tuple(workloads())
+        return tuple(known_kinds())
     return tuple(None if word.lower() in POD_NAMES else kind_named(word) for word in words.split(",") if word)
 
 
@@ -332,7 +341,7 @@ async def _listed(client: Client, words: Targets, namespace: str, selector: str)
                 resource,
                 namespace if resource.namespaced else "",
                 label_selector=selector,
-                metadata_only=True,
+                metadata_only=not _is_made_for_nodes(kind),
             )
         except NotFoundError:
             if len(words.kinds) == 1:
@@ -340,8 +349,44 @@ async def _listed(client: Client, words: Targets, namespace: str, selector: str)
             continue  # of all kinds, those that the cluster does not have are left out
         for raw in listed.items:
             metadata = metadata_of(raw)
-            found.append(Asked(kind, metadata.namespace, metadata.name))
+            if words.is_all and kind is not None and _is_well(kind, raw):
+                continue
+            found.append(Asked(kind, metadata.namespace, metadata.name, is_listed=True))
     return found
+
+
+def _is_made_for_nodes(kind: Kind | None) -> bool:
+    return kind is not None and kind.shown is not None and kind.shown.is_made_for_nodes
+
+
+def _is_well(kind: Kind, raw: bytes | Raw) -> bool:
+    """Of a kind with an object for each node: whether this one shows that it needs nothing."""
+    if not _is_made_for_nodes(kind) or kind.shown is None:
+        return False
+    return not kind.shown.progress_of(decode(raw)).phase.needs_a_person
+
+
+AT_ONCE: Final = 8
+"""Objects that are looked at at the same time."""
+
+
+async def _each(
+    client: Client, asked: Sequence[Asked], now: Instant, settings: Settings
+) -> list[Explanation]:
+    """What is gone meanwhile is left out, where it was not asked for by its name."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def look_at(one: Asked) -> Explanation | None:
+        async with places:
+            try:
+                return await _one(client, one, now, settings)
+            except CommandError as error:
+                if not one.is_listed or not isinstance(error.__cause__, NotFoundError):
+                    raise
+                return None
+
+    found = await asyncio.gather(*map(look_at, asked))
+    return [one for one in found if one is not None]
 
 
 async def _one(client: Client, asked: Asked, now: Instant, settings: Settings) -> Explanation:
@@ -351,10 +396,19 @@ async def _one(client: Client, asked: Asked, now: Instant, settings: Settings) -
     return await explained(client, key, now=now, kind=asked.kind, settings=settings)
 
 
-def _rendered(found: Sequence[Explanation], output: str, now: Instant, *, is_single: bool) -> str:
+def _rendered(
+    found: Sequence[Explanation],
+    output: str,
+    now: Instant,
+    words: Targets,
+    *,
+    is_everywhere: bool,
+    with_details: bool,
+) -> str:
+    is_single = bool(words.single)
     if output == "text":
-        if not found:
-            return "Nothing is there to be explained."
+        if not found or (words.is_all and not with_details):
+            return overview(found, is_everywhere=is_everywhere)
         return "\n\n".join(text(one, now=now).rstrip("\n") for one in found)
     documents = [{"cause": one.cause, **msgspec.to_builtins(one)} for one in found]
     document = documents[0] if is_single and len(documents) == 1 else documents

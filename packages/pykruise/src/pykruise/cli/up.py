@@ -17,9 +17,10 @@ from rich.console import Console
 from pykruise.cli.errors import CommandError
 from pykruise.cli.garbage import collect_as_usual
 from pykruise.cli.insight.gates import given_settings
-from pykruise.cli.playground import Contents, playground, with_agents, with_ready_nodes
+from pykruise.cli.playground import Contents, playground, publish_manager, with_agents, with_ready_nodes
+from pykruise.kinds import kinds
+from pykruise.kinds.gates import all_gates
 from pykruise.kube.clock import system_clock
-from pykruise.manager.install import CHART_GATES
 from pykruise.manager.settings import Settings
 from pykruise.sandbox.certificates import Certificate, issue, kubeconfig_document, write_kubeconfig
 from pykruise.sandbox.cluster import ClusterSettings
@@ -60,7 +61,7 @@ async def run_up(options: UpOptions) -> None:
     Raises CommandError for unknown gates and files that cannot be read or written, OSError for a port that cannot
     be used.
     """
-    manager_settings = _manager_settings(options.feature_gates)
+    manager_settings = settings_of(options.feature_gates)
     try:
         rules = read_rules(options.failures) if options.failures else ()
         dump = read_dump(options.load) if options.load else None
@@ -76,15 +77,14 @@ async def run_up(options: UpOptions) -> None:
     Console(stderr=True, soft_wrap=True, highlight=False).print(kept)
 
 
-def _manager_settings(feature_gates: str) -> Settings:
-    """Images can be pulled ahead, as where the chart installs a manager, and at nodes that have just come."""
-    given = ",".join(one for one in (CHART_GATES, feature_gates) if one)
-    if _PULL_GATE in feature_gates:
-        given = feature_gates
-    return with_ready_nodes(given_settings(given))
+def settings_of(feature_gates: str) -> Settings:
+    """Every kind is on, but for those whose gates are given, and images are pulled at nodes that have just come."""
+    asked = {one.partition("=")[0].strip() for one in feature_gates.split(",")}
+    gates = dict.fromkeys(gate for kind in kinds() if kind.versions for gate in kind.gates)
+    known = all_gates()
+    added = [f"{gate}=true" for gate in gates if gate not in asked and not known[gate].default]
+    return with_ready_nodes(given_settings(",".join([*added, *([feature_gates] if feature_gates else [])])))
 
-
-_PULL_GATE = "ImagePullJobGate"
 
 _GONE = "stopped; everything in it is gone"
 
@@ -108,6 +108,7 @@ async def _serve(options: UpOptions, contents: Contents, manager_settings: Setti
             contents=contents,
             on_loaded=_tell_loaded,
         ) as place:
+            await publish_manager(place.client, manager_settings)
             front = HttpFront(place.cluster.server, token=token, port=options.port, certificate=certificate)
             await front.start()
             try:

@@ -123,6 +123,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Of what is a pod spec itself, without a template."""
     verbs: Verbs = Verbs()
     metrics: Metrics | None = None
+    is_made_for_nodes: bool = False
+    """Whether managers make one for each node: those that are well are counted and not listed."""
     is_per_node: bool = False
     """Whether its pods belong to nodes."""
     pods: Literal["owned", "selected", "marked"] = "owned"

@@ -18,6 +18,7 @@ from pykruise.cli.commands.running import reach, run
 @options.namespace
 @click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="In all namespaces.")
 @click.option("--selector", "-l", default="", help="Label query, where a kind is named without a name.")
+@click.option("--details", is_flag=True, help="Of all: everything about each object, and not a row.")
 @click.option("--watch", "-w", is_flag=True, help="Go on until all is done.")
 @click.option("--timeout", default="0s", help="How long --watch goes on: 5m; 0s: until it is done.")
 @options.output
@@ -29,6 +30,7 @@ def explain(
     namespace: str | None,
     everywhere: bool,
     selector: str,
+    details: bool,
     watch: bool,
     timeout: str,
     output: str,
@@ -38,8 +40,8 @@ def explain(
 ) -> None:
     """Say what rollouts do now, what they wait for, and what can be done about it. Reads only.
 
-    TARGETS as kubectl takes them: clonesets/web, clone web, clone/web asts/db, clonesets, all. Of a pod (pod/web-x)
-    it says which budgets hold it.
+    TARGETS as kubectl takes them: clonesets/web, clone web, clone/web asts/db, clonesets, all. All is a row for each
+    object of every kind, those that need action first. Of a pod (pod/web-x) it says which budgets hold it.
 
     Exit code 0: done, or as it was asked for; 2: it goes on by itself; 3: it needs a person; 1: error.
     """
@@ -51,6 +53,7 @@ def explain(
             namespace=namespace,
             everywhere=everywhere,
             selector=selector,
+            with_details=details,
             kubeconfig=kubeconfig,
             context=context,
             watch=watch,
