@@ -19,6 +19,7 @@ from pykruise.manager.state_metrics import document_of
 from pykruise.plans.kind import Kind
 from pykruise.pods.reasons import NEEDS_A_PERSON, NOT_WRITTEN, Code
 from pykruise.sandbox.cluster import ClusterSettings
+from support.named_fields import fields_in, forbidden, has_field
 from support.remedies import followed, ways_of
 from support.scenario import Object, Stage
 from support.situations.tables import SITUATIONS
@@ -83,6 +84,25 @@ async def test_the_cause_comes_first_and_every_place_says_the_same(
     if not row.is_told_elsewhere:
         assert phase_shown(kind, document) is row.phase, said
         assert is_in_a_condition(kind, document, row), f"{said}\n{document.get('status')}"
+
+
+@pytest.mark.parametrize(("kind", "row"), ROWS)
+async def test_every_field_that_a_remedy_names_is_there_and_may_be_changed(
+    stage: Stage, kind: Kind, row: Situation
+) -> None:
+    world, found = await staged(stage, kind, row)
+    document = await world.get(f"{kind.name}/{row.name}")
+    key = Key(world.namespace if kind.resource.namespaced else "", row.name)
+    for wait in found.waits:
+        for field in fields_in(wait.remedy):
+            if f"{field} cannot be changed" in wait.remedy or f"of {OTHERS}" in wait.remedy:
+                continue
+            assert has_field(kind, field), wait
+            assert not await forbidden(stage, kind, key, document, field), wait
+
+
+OTHERS = "PersistentPodState"
+"""A kind whose fields remedies of other kinds name; that these may be changed is followed."""
 
 
 def phase_shown(kind: Kind, document: Object) -> Any:

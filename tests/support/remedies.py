@@ -549,7 +549,7 @@ WAYS: Final[tuple[tuple[str, tuple[Do, ...]], ...]] = (
         (ask_for_less, make_room),
     ),
     (
-        r"correct spec.schedulerName in spec.template, or start a scheduler of that name",
+        r"correct schedulerName in spec.template, or start a scheduler of that name",
         (choose_the_scheduler,),
     ),
     (r"raise (?P<path>spec[.\w]+)", (raise_to_five,)),

@@ -223,7 +223,7 @@ CODES: Final[Mapping[Code, Meaning]] = {
     Code.UNSCHEDULABLE: Meaning("no node takes the pod", "add nodes or capacity, or change what it asks for"),
     Code.NO_SCHEDULER: Meaning(
         "no scheduler has looked at the pod",
-        "correct spec.schedulerName of the pods, or start a scheduler of that name",
+        "correct schedulerName of the pods, or start a scheduler of that name",
     ),
     Code.SCHEDULING_GATED: Meaning("scheduling gates hold the pod", "have the gates removed"),
     Code.RESIZE_INFEASIBLE: Meaning(

@@ -68,7 +68,7 @@ def own_gate(builder: CloneSetBuilder) -> None:
         (unscheduled("pod has unbound immediate PersistentVolumeClaims"), "UnboundClaims", "storage class"),
         (unscheduled("gated", "SchedulingGated"), "SchedulingGated", "scheduling gates"),
         (lambda builder: builder.unscheduled("a").born(1, "a"), "Scheduling", "nothing has to be done"),
-        (lambda builder: builder.unscheduled("a"), "NoScheduler", "spec.schedulerName"),
+        (lambda builder: builder.unscheduled("a"), "NoScheduler", "schedulerName"),
         (resizing("Infeasible"), "ResizeInfeasible", "lower the resources"),
         (resizing("Deferred"), "ResizeDeferred", "lower the resources"),
         (own_gate, "ReadinessGate", "example.com/lb"),

@@ -186,7 +186,7 @@ def _of_placing(pod: PodView, now: Instant, correction: Correction) -> Reason | 
         return Reason(
             Code.NO_SCHEDULER,
             "no scheduler has looked at it",
-            f"{correction.of('spec.schedulerName')}, or start a scheduler of that name",
+            f"{correction.of('schedulerName')}, or start a scheduler of that name",
         )
     said = scheduled.message or scheduled.reason or "no reason given"
     if scheduled.reason == "SchedulingGated":
