@@ -78,8 +78,8 @@ async def test_plan_says_which_pods_a_job_would_make(stage: Stage, pool: Pool) -
 
     found = await forecast_any(stage.client, BROADCAST_JOB, document, key, stage.clock(), None)
 
-    made = [fate.do for batch in found.batches for fate in batch.fates]
-    assert [f"node {node} has not run its pod" for node in pool.nodes[:2]] == made
+    made = [(fate.do, fate.pod) for batch in found.batches for fate in batch.fates]
+    assert made == [("create Pod", f"node {node} has not run its pod") for node in pool.nodes[:2]]
     assert not await stage.exists(NAME, resource=BROADCAST_JOBS)
 
 

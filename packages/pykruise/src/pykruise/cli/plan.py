@@ -67,12 +67,15 @@ async def run_plan(
             documents = [await live_document(client, there, *named(target))]
         found = [
             await _noted_if_long(
-                planned(
-                    client,
-                    changed_by(document, sets),
-                    namespace=namespace or document["metadata"].get("namespace") or default_namespace,
-                    now=time.time(),
-                    settings=settings,
+                _of_file(
+                    file,
+                    planned(
+                        client,
+                        changed_by(document, sets),
+                        namespace=namespace or document["metadata"].get("namespace") or default_namespace,
+                        now=time.time(),
+                        settings=settings,
+                    ),
                 ),
                 f"planning {document['kind']} {document['metadata']['name']} ({number} of {len(documents)}) …",
                 note,
@@ -92,6 +95,14 @@ LONG_S: Final = 2.0
 """What takes longer shows its progress."""
 
 
+async def _of_file(file: Path | None, work: Awaitable[T]) -> T:
+    """What is wrong with a manifest names its file."""
+    try:
+        return await work
+    except CommandError as error:
+        raise CommandError(f"{file}: {error}" if file is not None else str(error)) from error
+
+
 async def _noted_if_long(work: Awaitable[T], what: str, note: Callable[[str], object]) -> T:
     handle = asyncio.get_running_loop().call_later(LONG_S, note, what)
     try:
@@ -105,12 +116,31 @@ async def planned(
 ) -> Forecast | Outlook:
     """What applying it would do, whichever kind it is. Raises KubeError for what cannot be read."""
     kind = of_document(document)
+    await _check_version(client, kind, document)
     key = Key(namespace if kind.resource.namespaced else "", document["metadata"]["name"])
     if (attached := ATTACHED.get(kind.name)) is not None:
         return await attached.plan(client, document, key, now, settings)
     if not isinstance(kind.insight, WorkloadInsight):
         return await forecast_any(client, kind, document, key, now, settings)
     return await forecast(client, document, namespace=namespace, now=now, settings=settings)
+
+
+async def _check_version(client: Client, kind: Kind, document: Document) -> None:
+    """Raises CommandError for a version in which the cluster does not serve the kind."""
+    resource = kind.resource
+    wanted = str(document.get("apiVersion"))
+    if wanted == resource.api_version:
+        return
+    try:
+        found = decode(await client.get_path(f"/apis/{resource.group}"))
+    except NotFoundError:
+        return  # the kind is not there at all, which says more
+    served = [str(one.get("groupVersion")) for one in found.get("versions") or ()]
+    if served and wanted not in served:
+        name = document["metadata"].get("name")
+        raise CommandError(
+            f"{document['kind']} {name}: the cluster does not serve {wanted}; there is: {', '.join(served)}"
+        )
 
 
 def exit_code(found: Sequence[Forecast | Outlook]) -> int:

@@ -112,7 +112,7 @@ def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
     counts = workload_insight(sight.kind).counts(sight.document, status, plan)
     goal = (
         f"{counts.to_be_updated} of {counts.wanted}"
-        if counts.to_be_updated != counts.wanted
+        if counts.to_be_updated != counts.wanted and counts.updated < counts.wanted
         else f"all {counts.wanted}"
     )
     return (

@@ -74,6 +74,8 @@ class Outlook(Foreseen, frozen=True, kw_only=True):
     """What is said of a kind that changes pods of others."""
 
     batches_title: str = "Pods that are there"
+    then: str = "then, as these are ready"
+    """What stands before each batch but the first."""
     new_pods: tuple[str, ...] = ()
     """What pods get that are created afterwards."""
     within: tuple[Any, ...] = ()
@@ -92,7 +94,7 @@ def outlook_lines(one: Outlook) -> list[str]:
     found = head_lines(one)
     if one.change == "refused" or not one.has_changes:
         return found
-    found += section(one.batches_title, [_batch(batch) for batch in one.batches])
+    found += section(one.batches_title, [_batch(batch, one.then) for batch in one.batches])
     found += section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in one.stays.items()])
     found += section("New pods", one.new_pods)
     found += section("Note", one.notes)
@@ -113,8 +115,8 @@ def section(title: str, lines: Sequence[str]) -> list[str]:
     return ["", title, *(f"  {line}" for line in lines)] if lines else []
 
 
-def _batch(batch: Batch) -> str:
-    wait = "then, as these are ready: " if batch.number > 1 else ""
+def _batch(batch: Batch, then: str) -> str:
+    wait = f"{then}: " if batch.number > 1 else ""
     actions = "; ".join(f"{do}: {shown(pods)}" for do, pods in pods_by_fate(batch.fates).items())
     return f"{batch.number:3d}. {wait}{actions}"
 
