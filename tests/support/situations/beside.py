@@ -104,7 +104,6 @@ async def its_patch_was_corrected(world: World) -> None:
     await world.put(spread(subsets=subsets), cloneset())
     await world.wait(60)
     await world.set("workloadspread/web", subsets=_TWO)
-    await world.wait(900)
 
 
 async def its_first_subset_has_no_room(world: World) -> None:
@@ -121,7 +120,20 @@ async def its_pods_were_there_before(world: World) -> None:
     await world.put(spread(subsets=_TWO))
 
 
+async def its_patch_was_corrected_before_a_pod_was_tried_again(world: World) -> None:
+    patch = {"spec": {"tolerations": [{"key": "x", "operator": "Exists", "value": "no"}]}}
+    subsets = [{"name": "a", "maxReplicas": 2, "patch": patch}, {"name": "b"}]
+    await world.put(spread(subsets=subsets), cloneset())
+    await world.wait(5)
+    await world.set("workloadspread/web", subsets=_TWO)
+
+
 SPREADS: Final = (
+    Situation(
+        stage=its_patch_was_corrected_before_a_pod_was_tried_again,
+        cause="",
+        phase=Phase.HEALTHY,
+    ),
     Situation(stage=a_spread_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_workload_is_not_there, cause=Code.NO_TARGET, ways=2, is_told_elsewhere=True),
     Situation(stage=its_patch_makes_invalid_pods, cause=Code.PATCH, ways=1, is_told_elsewhere=True),

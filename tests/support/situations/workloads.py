@@ -69,7 +69,17 @@ async def it_is_updated_by_hand(world: World) -> None:
     await world.set_image("cloneset/web", "nginx:2")
 
 
+async def all_its_pods_are_of_the_template_that_its_partition_keeps_back(world: World) -> None:
+    await world.put(cloneset(**rolling(partition=2)))
+
+
 CLONE_SETS: Final = (
+    Situation(
+        stage=all_its_pods_are_of_the_template_that_its_partition_keeps_back,
+        cause="",
+        phase=Phase.HEALTHY,
+        says="(wanted: all 3)",
+    ),
     Situation(stage=a_cloneset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(stage=its_next_image_is_not_there, cause=Code.IMAGE_PULL, says="--to-revision=1", ways=3),
     Situation(stage=two_images_in_a_row_crash, cause=Code.CONTAINER_FAILS, says="--to-revision=1", ways=2),

@@ -18,7 +18,7 @@ from pykruise.cli.errors import CommandError
 from pykruise.cli.insight import known
 from pykruise.cli.insight.admitted import patch_to_apply
 from pykruise.cli.insight.causes import Cause, cause_of
-from pykruise.cli.insight.charts import svg_chart, terminal_chart
+from pykruise.cli.insight.charts import _tick, svg_chart, terminal_chart
 from pykruise.cli.insight.explaining import Explanation, Wait, text
 from pykruise.cli.insight.forecasting import Forecast
 from pykruise.cli.insight.known import known_kinds, named, of_document
@@ -410,6 +410,11 @@ def test_a_change_that_admission_refuses_is_not_played() -> None:
     wrong = app_yaml()
     wrong["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = "5"
     assert any("maxUnavailable" in error for error in played(wrong).refused)
+
+
+def test_times_of_the_axis_are_where_they_stand() -> None:
+    assert [_tick(part) for part in (0, 1.5, 3, 4.5, 6)] == ["0s", "1.5s", "3s", "4.5s", "6s"]
+    assert _tick(90) == "1m30s"
 
 
 def test_the_svg_is_well_formed_and_names_its_parts() -> None:

@@ -43,8 +43,9 @@ from pykruise.pods.corrections import OF_THE_WORKLOAD
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code
 from pykruise.runtime.plan import Plan
 
+_NOT_CREATED: Final = "CreatePodFailed"
 _WARNINGS: Final = {
-    "CreatePodFailed": "see why its workload does not create it: a quota, or another webhook",
+    _NOT_CREATED: "see why its workload does not create it: a quota, or another webhook",
     "DeletePodFailed": "see what holds the pod: a budget, or another webhook",
     "PatchPodDeletionCostFailed": "see what refuses it; it is tried again and again",
     "AdoptPodFailed": "see what refuses it; it is tried again and again",
@@ -123,7 +124,10 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
     yield from _pods(sight, groups)
     yield from _nowhere(sight, plan)
     yield from _subsets(sight, status)
+    has_all = sum(pod.is_active for pod in sight.snapshot.pods) >= sight.snapshot.replicas
     for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
+        if reason == _NOT_CREATED and has_all:
+            continue  # it has been mended since: another pod is there in its place
         yield Wait(code=Code.WRITE_FAILED, words=message, remedy=_WARNINGS[reason])
 
 
