@@ -546,15 +546,9 @@ def _tell(owner: Owner, plan: Plan, outcome: Outcome, *, duration_s: float) -> N
 
 
 def _note_of(failure: Failure) -> Note:
-    """The event of a failed write whose step has none of its own."""
-    return Note(
-        reason="FailedWrite",
-        message=failure.reason.message,
-        warning=True,
-        code=failure.reason.code,
-        again_after_s=FAILURES_LOGGED_S,
-        same_as=failure.reason.code,
-    )
+    """The event of a failed write whose step has none of its own: one for all tries, with a count."""
+    reason = failure.reason
+    return Note(reason="FailedWrite", message=reason.message, warning=True, code=reason.code)
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):

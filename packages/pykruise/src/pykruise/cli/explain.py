@@ -55,7 +55,10 @@ async def explained(
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
         if (attached := ATTACHED.get(kind.name)) is not None:
-            return await attached.explain(client, key, now, settings)
+            found = await attached.explain(client, key, now, settings)
+            uid = metadata_of(await client.get(kind.resource, key.namespace, key.name)).uid
+            is_writing = found.verdict == "moving"
+            return await with_tries(client, found, uid=uid, is_writing=is_writing, now=now)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
