@@ -22,6 +22,13 @@ async def _running(world: World, document: dict[str, Any]) -> None:
     await world.wait(30)
 
 
+async def _deleted_on_a_lost_node(world: World) -> None:
+    pod = (await world.list("pod"))[0]
+    world.stage.kubelets.stop_node(pod["spec"]["nodeName"])
+    await world.delete(f"pod/{pod['metadata']['name']}")
+    await world.wait(120)
+
+
 async def a_cloneset_is_as_it_should_be(world: World) -> None:
     await world.put(cloneset())
 
@@ -73,7 +80,19 @@ async def all_its_pods_are_of_the_template_that_its_partition_keeps_back(world: 
     await world.put(cloneset(**rolling(partition=2)))
 
 
+async def its_deleted_pod_does_not_end(world: World) -> None:
+    await _running(world, cloneset())
+    await _deleted_on_a_lost_node(world)
+
+
 CLONE_SETS: Final = (
+    Situation(  # whole again without it
+        stage=its_deleted_pod_does_not_end,
+        cause=Code.NODE_LOST,
+        phase=Phase.HEALTHY,
+        says="does not end it",
+        ways=2,
+    ),
     Situation(
         stage=all_its_pods_are_of_the_template_that_its_partition_keeps_back,
         cause="",
@@ -134,11 +153,9 @@ async def a_pause_holds_a_statefulset(world: World) -> None:
     await world.set_image("statefulset/web", "nginx:2")
 
 
-async def its_node_is_lost(world: World) -> None:
+async def its_pod_does_not_end(world: World) -> None:
     await _running(world, statefulset())
-    pod = await world.get("pod/web-1")
-    world.stage.kubelets.stop_node(pod["spec"]["nodeName"])
-    await world.delete("pod/web-1")
+    await _deleted_on_a_lost_node(world)
 
 
 STATEFUL_SETS: Final = (
@@ -146,6 +163,7 @@ STATEFUL_SETS: Final = (
     Situation(stage=its_first_pod_is_not_ready, cause=Code.NOT_READY, phase=Phase.PROGRESSING, ways=1),
     Situation(stage=its_new_image_crashes, cause=Code.CONTAINER_FAILS, says="exit code 3", ways=2),
     Situation(stage=a_quota_holds_a_statefulset, cause=Code.QUOTA, says="exceeded quota: team"),
+    Situation(stage=its_pod_does_not_end, cause=Code.NODE_LOST, says="does not end it", ways=2),
     Situation(stage=its_claims_have_no_volume, cause=Code.UNBOUND_CLAIMS, says="storage class none"),
     Situation(stage=a_partition_holds_a_statefulset, cause=Code.PARTITION, phase=Phase.PAUSED, ways=1),
     Situation(stage=a_pause_holds_a_statefulset, cause=Code.PAUSED, phase=Phase.PAUSED, ways=1),
@@ -185,7 +203,13 @@ async def a_daemonset_is_updated_by_hand(world: World) -> None:
     await world.set_image("daemonset/web", "nginx:2")
 
 
+async def a_pod_of_a_node_does_not_end(world: World) -> None:
+    await _running(world, daemonset())
+    await _deleted_on_a_lost_node(world)
+
+
 DAEMON_SETS: Final = (
+    Situation(stage=a_pod_of_a_node_does_not_end, cause=Code.NODE_LOST, says="does not end it", ways=2),
     Situation(stage=a_daemonset_is_as_it_should_be, cause="", phase=Phase.HEALTHY),
     Situation(
         stage=it_fits_no_node,

@@ -7,6 +7,7 @@ import pytest
 from pykruise.kinds.daemonset.plan import plan_daemonset, status_after
 from pykruise.kinds.daemonset.waiting import NAMED_AFTER_S
 from pykruise.kube.clock import format_time
+from pykruise.pods.mounts import ENDED_IN_S
 from pykruise.pods.view import keys
 from support.daemonset_builder import NOW, DaemonSetBuilder, daemonset, updatable
 from support.failed_writes import POD, RAISE_QUOTA, failure
@@ -340,14 +341,17 @@ def test_of_pods_that_are_not_ready_the_first_that_is_to_be_named_is_looked_at_i
 @pytest.mark.parametrize(
     "builder",
     [
-        unready(daemonset(2).deleted("n1"), "n1", 4),
         daemonset(2).held("n1").ready_for(4, "n1"),
         unready(daemonset(2), "n1", NAMED_AFTER_S),
     ],
-    ids=["terminating", "ready", "named already"],
+    ids=["ready", "named already"],
 )
 def test_a_pod_that_time_does_not_change_is_not_looked_at_again(builder: DaemonSetBuilder) -> None:
     assert builder.plan().requeue_after_s is None
+
+
+def test_a_pod_that_terminates_is_looked_at_when_its_node_should_have_ended_it() -> None:
+    assert unready(daemonset(2).deleted("n1"), "n1", 4).plan().requeue_after_s == ENDED_IN_S
 
 
 def test_an_unschedulable_pod_is_named_when_it_is_so_for_a_while() -> None:

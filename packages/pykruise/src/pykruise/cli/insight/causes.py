@@ -15,7 +15,7 @@ import msgspec
 from pykruise.kube.clock import Instant, format_time, parse_time
 from pykruise.kube.documents import Document
 from pykruise.pods.corrections import IN_TEMPLATE, Correction
-from pykruise.pods.lifecycle.blockers import blocker_of
+from pykruise.pods.lifecycle.blockers import blocker_of, is_overdue
 from pykruise.pods.lifecycle.states import Lifecycle
 from pykruise.pods.reasons import Code
 from pykruise.pods.view.pod_view import PodView
@@ -51,7 +51,7 @@ def cause_of(
     PVCs without a volume, by name, and what is wrong with them."""
     meta, node = pod["metadata"], view.node_name
     if meta.get("deletionTimestamp"):
-        return _terminating(meta, node, lost_nodes)
+        return _terminating(meta, node, lost_nodes, now=now)
     if node and node in lost_nodes:
         return Cause(
             code=Code.NODE_LOST,
@@ -74,8 +74,9 @@ def _with_claims(found: Cause, pod: Document, claims: Mapping[str, str]) -> Caus
     return msgspec.structs.replace(found, words="; ".join([found.words, *texts])) if texts else found
 
 
-def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]) -> Cause:
-    since = parse_time(meta["deletionTimestamp"]) - (meta.get("deletionGracePeriodSeconds") or 0)
+def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str], *, now: Instant) -> Cause:
+    ends_at = parse_time(meta["deletionTimestamp"])
+    since = ends_at - (meta.get("deletionGracePeriodSeconds") or 0)
     finalizers = [name for name in meta.get("finalizers") or () if name != "foregroundDeletion"]
     if finalizers:
         names = ", ".join(finalizers)
@@ -89,6 +90,13 @@ def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]
         return Cause(
             code=Code.NODE_LOST,
             words=f"it terminates, but its node {node} does not answer",
+            since=since,
+            remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
+        )
+    if node and is_overdue(ends_at, now=now):
+        return Cause(
+            code=Code.NODE_LOST,
+            words=f"it terminates, but its node {node} does not end it",
             since=since,
             remedy=f"bring {node} back, or delete the pod with --grace-period=0 --force",
         )

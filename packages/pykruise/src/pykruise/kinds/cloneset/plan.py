@@ -166,7 +166,7 @@ def _outcomes(refresh: Phase, update: Phase) -> dict[str, Reason | None]:
 def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
     """When time alone changes something beside the phases: a pod becomes available, or progress is overdue."""
     yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
-    yield next_late_at(ws.pods, now=ws.now)
+    yield next_late_at(ws.snapshot.pods, now=ws.now)
     due = deadline_at(condition_of(status.conditions, PROGRESSING), ws.spec.progress_deadline_seconds)
     if due is not None:
         yield due + 1.0  # overdue only *after* that second

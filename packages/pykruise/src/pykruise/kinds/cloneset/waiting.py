@@ -12,7 +12,7 @@ from typing import Final
 
 from pykruise.kinds.cloneset.limits import SCALE_LIMIT, UPDATE_LIMIT, allows_none
 from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
-from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
+from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
 from pykruise.pods.reasons import CODES, Code, rank_of
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.amounts import limit_is_zero
@@ -54,8 +54,9 @@ def _unless_limited(number: Reason | None, stuck: list[tuple[PodView, Reason]]) 
 
 
 def held_pods(ws: WorkingSet) -> Reason | None:
-    """Pods that are to go, and that finalizers keep; the CloneSet may have converged without them."""
-    return waiting_for_pods([(pod, held) for pod in ws.snapshot.pods if (held := held_by_finalizers(pod))])
+    """Pods that are to go, and that are kept; the CloneSet may have converged without them."""
+    kept = ((pod, kept_from_ending(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
+    return waiting_for_pods([(pod, found) for pod, found in kept if found])
 
 
 def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:

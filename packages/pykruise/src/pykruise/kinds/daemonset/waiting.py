@@ -15,7 +15,7 @@ from pykruise.kinds.daemonset.node_state import NodeState, is_leaving
 from pykruise.kinds.daemonset.placement import Place
 from pykruise.kinds.daemonset.working_set import WorkingSet
 from pykruise.kube.clock import Instant, format_time
-from pykruise.pods.lifecycle.blockers import blockers_of, held_by_finalizers
+from pykruise.pods.lifecycle.blockers import blockers_of, kept_from_ending
 from pykruise.pods.reasons import CODES, Code
 from pykruise.pods.view.pod_view import FINISHED, PodView
 from pykruise.pods.workload.waiting import waiting_for_pods, waiting_for_strategy
@@ -141,8 +141,8 @@ def _reported_by_nodes(ws: WorkingSet) -> Iterator[tuple[PodView, Reason]]:
     for state in ws.nodes:
         for pod in state.pods:
             if pod.is_deleting:
-                if held_by_finalizers(pod) or state.is_lost:
-                    yield pod, _of_ending(state, pod)
+                if (kept := kept_from_ending(pod, now=ws.now)) or state.is_lost:
+                    yield pod, _of_ending(state, kept)
             elif pod.phase in FINISHED:
                 yield pod, _of_finished(ws, state.name, pod)
             elif not pod.is_ready and pod.node_name and state.is_lost:
@@ -157,14 +157,13 @@ def _of_lost(node: str) -> Reason:
     )
 
 
-def _of_ending(state: NodeState, pod: PodView) -> Reason:
+def _of_ending(state: NodeState, kept: Reason | None) -> Reason:
     if state.is_lost:
         remedy = f"bring node {state.name} back, or delete it, or the pod with --grace-period=0 --force"
         because = f"is to go, but its node {state.name} is not ready"
         return Reason(Code.NODE_LOST, because, remedy)
-    held = held_by_finalizers(pod)
-    assert held is not None
-    return held
+    assert kept is not None
+    return kept
 
 
 def _of_finished(ws: WorkingSet, node: str, pod: PodView) -> Reason:

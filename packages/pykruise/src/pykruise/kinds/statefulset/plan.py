@@ -151,7 +151,7 @@ def _planned(
         requeue_after_s=requeue_after(
             (scale.phase, update, refresh),
             next_available_at(ws.counted, min_ready_seconds=ws.limits.min_ready_seconds, now=ws.now),
-            next_late_at(ws.slot_pods, now=ws.now),
+            next_late_at((*ws.slot_pods, *ws.surplus), now=ws.now),
             now=ws.now,
         ),
         waiting=waiting,

@@ -8,7 +8,7 @@ Pure; serves every kind.
 from collections.abc import Iterable
 
 from pykruise.kube.clock import Instant
-from pykruise.pods.mounts import CREATED_IN_S, SCHEDULED_IN_S
+from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.view.pod_view import PodView
 
 
@@ -35,7 +35,7 @@ def becomes_available_at(pod: PodView, *, min_ready_seconds: int) -> Instant | N
 
 
 def next_late_at(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
-    """When the first of the pods whose containers are not created is late with that; None: none will be."""
+    """When the first of the pods that are being created, or ended, is late with that; None: none will be."""
     times = (time for pod in pods if (time := _late_at(pod)) is not None)
     return min((one for one in times if one > now), default=None)
 
@@ -55,6 +55,8 @@ def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: I
 
 
 def _late_at(pod: PodView) -> Instant | None:
+    if pod.ends_at is not None and pod.node_name:
+        return pod.ends_at + ENDED_IN_S
     if not pod.node_name and pod.created_at is not None and pod.condition("PodScheduled") is None:
         return pod.created_at + SCHEDULED_IN_S
     return None if pod.creating is None else pod.creating.since + CREATED_IN_S

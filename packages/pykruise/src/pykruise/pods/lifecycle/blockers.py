@@ -13,7 +13,7 @@ from typing import Final
 from pykruise.kube.clock import Instant, format_time
 from pykruise.pods.corrections import IN_TEMPLATE, Correction
 from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, LifecycleState, why_waiting
-from pykruise.pods.mounts import CREATED_IN_S, SCHEDULED_IN_S
+from pykruise.pods.mounts import CREATED_IN_S, ENDED_IN_S, SCHEDULED_IN_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
 from pykruise.pods.view.ephemeral import EphemeralState, EphemeralView
@@ -134,8 +134,27 @@ def ephemeral_blocker(one: EphemeralView, image: str) -> Reason | None:
     return None
 
 
-def held_by_finalizers(pod: PodView) -> Reason | None:
-    """Of a pod that is deleted: which finalizers keep it; None: none does, and it goes by itself."""
+def kept_from_ending(pod: PodView, *, now: Instant) -> Reason | None:
+    """Of a pod that is deleted: what keeps it, its finalizers or its node; None: it goes by itself."""
+    return _held_by_finalizers(pod) or _held_by_its_node(pod, now)
+
+
+def is_overdue(ends_at: Instant, *, now: Instant) -> bool:
+    """Whether the node of a pod should have ended it long ago."""
+    return now >= ends_at + ENDED_IN_S
+
+
+def _held_by_its_node(pod: PodView, now: Instant) -> Reason | None:
+    if pod.ends_at is None or not pod.node_name or not is_overdue(pod.ends_at, now=now):
+        return None
+    return Reason(
+        Code.NODE_LOST,
+        f"terminates, but its node {pod.node_name} does not end it",
+        f"bring {pod.node_name} back, or delete the pod with --grace-period=0 --force",
+    )
+
+
+def _held_by_finalizers(pod: PodView) -> Reason | None:
     names = [name for name in pod.finalizers if name != "foregroundDeletion"]
     if not pod.is_deleting or not names:
         return None

@@ -61,6 +61,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     controller: ControllerView | None = None
     created_at: Instant | None = None
     is_deleting: bool = False
+    ends_at: Instant | None = None
+    """Of a pod that is deleted: when its grace period is over."""
 
     node_name: str = ""
     wanted_node: str = ""

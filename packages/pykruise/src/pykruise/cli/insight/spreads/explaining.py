@@ -124,7 +124,7 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
     yield from _pods(sight, groups)
     yield from _nowhere(sight, plan)
     yield from _subsets(sight, status)
-    has_all = sum(pod.is_active for pod in sight.snapshot.pods) >= sight.snapshot.replicas
+    has_all = 0 < sight.snapshot.replicas <= sum(pod.is_active for pod in sight.snapshot.pods)
     for reason, message in fresh_warnings(sight.events, _WARNINGS, now=sight.snapshot.now):
         if reason == _NOT_CREATED and has_all:
             continue  # it has been mended since: another pod is there in its place
