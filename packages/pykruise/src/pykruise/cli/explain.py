@@ -55,50 +55,52 @@ async def explained(
     """Look and explain. Raises CommandError when it is not there, KubeError when it cannot be read."""
     try:
         if (attached := ATTACHED.get(kind.name)) is not None:
-            found = await attached.explain(client, key, now, settings)
+            explanation = await attached.explain(client, key, now, settings)
             uid = metadata_of(await client.get(kind.resource, key.namespace, key.name)).uid
-            is_writing = found.verdict == "moving"
-            return await with_tries(client, found, uid=uid, is_writing=is_writing, now=now)
+            is_writing = explanation.verdict == "moving"
+            return await with_tries(client, explanation, uid=uid, is_writing=is_writing, now=now)
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
-    found = await _with_refusals(client, sight, now)
-    found = await with_mounts(client, await with_origin(client, found, sight))
-    found = await with_bindings(client, found)
+    explanation = await _with_refusals(client, sight, now)
+    explanation = await with_mounts(client, await with_origin(client, explanation, sight))
+    explanation = await with_bindings(client, explanation)
 
     async def explain_child(client: Client, kind: Kind, child: Child) -> Explanation:
         inner = await look(client, kind, child.key, now=now, settings=settings)
         said = await _with_refusals(client, inner, now, correction=child.correction)
         return await with_children(client, said, inner, explain_child)
 
-    return await with_children(client, found, sight, explain_child)
+    return await with_children(client, explanation, sight, explain_child)
 
 
 async def _with_refusals(
     client: Client, sight: Sight, now: Instant, *, correction: Correction | None = None
 ) -> Explanation:
     plan = sight.plan()
-    found = explain(sight, plan, correction=correction)
-    return await with_tries(client, found, uid=sight.uid, is_writing=bool(plan.stages), now=now)
+    explanation = explain(sight, plan, correction=correction)
+    return await with_tries(client, explanation, uid=sight.uid, is_writing=bool(plan.stages), now=now)
 
 
-async def with_mounts(client: Client, found: Explanation) -> Explanation:
+async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
     """The same, and of pods whose volumes cannot be mounted what their kubelets say: only events have it.
 
     Where events may not be read, nothing is said.
     """
-    if not any(wait.code == Code.STARTING and wait.pods for wait in found.waits):
-        return found
+    if not any(wait.code == Code.STARTING and wait.pods for wait in explanation.waits):
+        return explanation
     try:
         listed = await client.list(
-            EVENTS, found.namespace, field_selector="involvedObject.kind=Pod,reason=FailedMount"
+            EVENTS, explanation.namespace, field_selector="involvedObject.kind=Pod,reason=FailedMount"
         )
     except ApiError:
-        return found
+        return explanation
     events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
     said = {event["involvedObject"].get("name"): excerpt(str(event.get("message") or "")) for event in events}
-    waits = tuple(_with_mount(wait, said) if wait.code == Code.STARTING else wait for wait in found.waits)
-    return msgspec.structs.replace(found, waits=waits)
+    waits = tuple(
+        _with_mount(wait, said) if wait.code == Code.STARTING else wait for wait in explanation.waits
+    )
+    return msgspec.structs.replace(explanation, waits=waits)
 
 
 def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
@@ -112,26 +114,26 @@ def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
     )
 
 
-async def with_origin(client: Client, found: Explanation, sight: Sight) -> Explanation:
+async def with_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
     """The same, and where refused pods are not the template's fault, what puts into them what is refused."""
-    if not any(wait.code == Code.WRITE_FAILED for wait in found.waits):
-        return found
+    if not any(wait.code == Code.WRITE_FAILED for wait in explanation.waits):
+        return explanation
     origin = await refused_origin(client, sight)
     if origin is None:
-        return found
+        return explanation
     waits = tuple(
         msgspec.structs.replace(
             wait, words=f"{wait.words}; the field comes from {origin}", remedy=f"correct {origin}"
         )
         if wait.code == Code.WRITE_FAILED
         else wait
-        for wait in found.waits
+        for wait in explanation.waits
     )
-    return msgspec.structs.replace(found, waits=waits)
+    return msgspec.structs.replace(explanation, waits=waits)
 
 
 async def with_tries(
-    client: Client, found: Explanation, *, uid: str, is_writing: bool, now: Instant
+    client: Client, explanation: Explanation, *, uid: str, is_writing: bool, now: Instant
 ) -> Explanation:
     """The same, and of writes that are refused when they were last tried, and when they will be: from their events.
     `is_writing`: whether its plan has something to write; where no wait says that it is refused, the events say it.
@@ -139,34 +141,36 @@ async def with_tries(
     Each failure waits twice as long as the one before, so the next wait is about as long as all before it; where
     events may not be read, nothing is said.
     """
-    is_known = any(wait.code in REFUSED_WRITES for wait in found.waits)
+    is_known = any(wait.code in REFUSED_WRITES for wait in explanation.waits)
     if not uid or not (is_known or is_writing):
-        return found
+        return explanation
     try:
         listed = await client.list(
-            EVENTS, found.namespace or "default", field_selector=f"involvedObject.uid={uid}"
+            EVENTS, explanation.namespace or "default", field_selector=f"involvedObject.uid={uid}"
         )
     except ApiError:
-        return found
+        return explanation
     events = [decode(raw) for raw in listed.items]
-    known = [one for one in map(refusal_of, events) if one is not None]
+    known = [event for event in map(refusal_of, events) if event is not None]
     if not known:
-        return found
-    latest = max(known, key=lambda one: one.last)
-    since = min(one.first for one in known if one.code == latest.code)  # names differ from try to try
+        return explanation
+    latest = max(known, key=lambda refused: refused.last)
+    since = min(
+        refused.first for refused in known if refused.code == latest.code
+    )  # names differ from try to try
     latest = msgspec.structs.replace(latest, first=since)
     last, again = latest.last, latest.again
     if not is_known:
         if now > again + _LATE_S:
-            return found  # it has been written since, or is not tried any more
-        found = _refused(found, latest)
+            return explanation  # it has been written since, or is not tried any more
+        explanation = _refused(explanation, latest)
     waits = tuple(
         _classified(msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again)), latest)
         if wait.code in REFUSED_WRITES
         else wait
-        for wait in found.waits
+        for wait in explanation.waits
     )
-    return msgspec.structs.replace(found, waits=waits)
+    return msgspec.structs.replace(explanation, waits=waits)
 
 
 def _classified(wait: Wait, latest: "Refused") -> Wait:
@@ -200,12 +204,14 @@ def refusal_of(event: Document) -> Refused | None:
     return Refused(code, str(event.get("message") or ""), parse_time(first), parse_time(last))
 
 
-def _refused(found: Explanation, latest: Refused) -> Explanation:
+def _refused(explanation: Explanation, latest: Refused) -> Explanation:
     """The same of an object whose status has no place for it."""
     code = Code(latest.code)
     wait = Wait(code=code, words=latest.message, since=format_time(latest.first), remedy=CODES[code].helps)
-    phase = Phase.DEGRADED if found.phase in OPEN else found.phase
-    return msgspec.structs.replace(found, waits=ranked([wait, *found.waits]), verdict="waiting", phase=phase)
+    phase = Phase.DEGRADED if explanation.phase in OPEN else explanation.phase
+    return msgspec.structs.replace(
+        explanation, waits=ranked([wait, *explanation.waits]), verdict="waiting", phase=phase
+    )
 
 
 _LATE_S: Final = 30.0
@@ -270,26 +276,29 @@ async def run_explain(
         shown: list[Explanation] | None = None
         while True:
             now = time.time()
-            found = await _each(client, asked, now, settings)
-            if found != shown:
+            explanations = await _each(client, asked, now, settings)
+            if explanations != shown:
                 text_now = _rendered(
-                    found, output, now, words, is_everywhere=everywhere, with_details=with_details
+                    explanations, output, now, words, is_everywhere=everywhere, with_details=with_details
                 )
                 say(text_now if shown is None else f"\n{text_now}")
-                shown = found
+                shown = explanations
             is_late = ends is not None and time.monotonic() + every_s > ends
             if (
                 not watch
                 or is_late
-                or all(one.verdict == "done" and not one.phase.exit_code for one in found)
+                or all(
+                    explanation.verdict == "done" and not explanation.phase.exit_code
+                    for explanation in explanations
+                )
             ):
-                return max((code_of(one) for one in found), default=DONE)
+                return max((code_of(explanation) for explanation in explanations), default=DONE)
             await asyncio.sleep(every_s)
 
 
-def code_of(found: Explanation) -> int:
+def code_of(explanation: Explanation) -> int:
     """0: as it was asked for; 2: it goes on by itself; 3: it needs a person."""
-    return found.phase.exit_code
+    return explanation.phase.exit_code
 
 
 class Targets(msgspec.Struct, frozen=True):
@@ -305,10 +314,10 @@ def read_targets(targets: Sequence[str]) -> Targets:
     """`clonesets/web asts/db`, `clone web db`, `clonesets`, `clone,asts`, `all`. Raises CommandError."""
     if not targets:
         raise CommandError("say what to explain: clonesets/web, clone web, clonesets or all")
-    if any("/" in one for one in targets):
-        if not all("/" in one for one in targets):
+    if any("/" in target for target in targets):
+        if not all("/" in target for target in targets):
             raise CommandError(f"{' '.join(targets)}: say TYPE/NAME for each, or TYPE NAME…")
-        return Targets(single=tuple(_named(one) for one in targets))
+        return Targets(single=tuple(_named(target) for target in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:
         return Targets(kinds=kinds, is_all=targets[0] == "all")
@@ -336,7 +345,7 @@ async def _listed(client: Client, words: Targets, namespace: str, selector: str)
             Asked(kind, namespace if kind is None or kind.resource.namespaced else "", name)
             for kind, name in words.single
         ]
-    found: list[Asked] = []
+    askeds: list[Asked] = []
     for kind in words.kinds:
         resource = PODS if kind is None else kind.resource
         try:
@@ -354,8 +363,8 @@ async def _listed(client: Client, words: Targets, namespace: str, selector: str)
             metadata = metadata_of(raw)
             if words.is_all and kind is not None and _is_well(kind, raw):
                 continue
-            found.append(Asked(kind, metadata.namespace, metadata.name, is_listed=True))
-    return found
+            askeds.append(Asked(kind, metadata.namespace, metadata.name, is_listed=True))
+    return askeds
 
 
 def _is_made_for_nodes(kind: Kind | None) -> bool:
@@ -379,17 +388,17 @@ async def _each(
     """What is gone meanwhile is left out, where it was not asked for by its name."""
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def look_at(one: Asked) -> Explanation | None:
+    async def look_at(asked: Asked) -> Explanation | None:
         async with places:
             try:
-                return await _one(client, one, now, settings)
+                return await _one(client, asked, now, settings)
             except CommandError as error:
-                if not one.is_listed or not isinstance(error.__cause__, NotFoundError):
+                if not asked.is_listed or not isinstance(error.__cause__, NotFoundError):
                     raise
                 return None
 
-    found = await asyncio.gather(*map(look_at, asked))
-    return [one for one in found if one is not None]
+    explanations = await asyncio.gather(*map(look_at, asked))
+    return [explanation for explanation in explanations if explanation is not None]
 
 
 async def _one(client: Client, asked: Asked, now: Instant, settings: Settings) -> Explanation:
@@ -400,7 +409,7 @@ async def _one(client: Client, asked: Asked, now: Instant, settings: Settings) -
 
 
 def _rendered(
-    found: Sequence[Explanation],
+    explanations: Sequence[Explanation],
     output: str,
     now: Instant,
     words: Targets,
@@ -410,9 +419,11 @@ def _rendered(
 ) -> str:
     is_single = bool(words.single)
     if output == "text":
-        if not found or (words.is_all and not with_details):
-            return overview(found, is_everywhere=is_everywhere)
-        return "\n\n".join(text(one, now=now).rstrip("\n") for one in found)
-    documents = [{"cause": one.cause, **msgspec.to_builtins(one)} for one in found]
+        if not explanations or (words.is_all and not with_details):
+            return overview(explanations, is_everywhere=is_everywhere)
+        return "\n\n".join(text(explanation, now=now).rstrip("\n") for explanation in explanations)
+    documents = [
+        {"cause": explanation.cause, **msgspec.to_builtins(explanation)} for explanation in explanations
+    ]
     document = documents[0] if is_single and len(documents) == 1 else documents
     return rendered(document, output)

@@ -79,7 +79,7 @@ async def run_up(options: UpOptions) -> None:
 
 def settings_of(feature_gates: str) -> Settings:
     """Every kind is on, but for those whose gates are given, and images are pulled at nodes that have just come."""
-    asked = {one.partition("=")[0].strip() for one in feature_gates.split(",")}
+    asked = {part.partition("=")[0].strip() for part in feature_gates.split(",")}
     gates = dict.fromkeys(gate for kind in kinds() if kind.versions for gate in kind.gates)
     known = all_gates()
     added = [f"{gate}=true" for gate in gates if gate not in asked and not known[gate].default]

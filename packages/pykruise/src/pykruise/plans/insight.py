@@ -51,7 +51,7 @@ def strategy_by_policy(
         read, problem = read_spec(spec)
         if read is None:
             return None, problem
-        found = Strategy(
+        strategy = Strategy(
             in_place=_WAYS.get(read.policy, "never"),
             recreates_because=recreates_because,
             is_paused=read.is_paused,
@@ -59,7 +59,7 @@ def strategy_by_policy(
             min_ready_s=min_ready_s(read),
             lifecycle=read.lifecycle,
         )
-        return found, ""
+        return strategy, ""
 
     return strategy
 

@@ -19,14 +19,16 @@ from pykruise.plans.insight import Binding
 from pykruise.pods.reasons import Code
 
 
-async def with_bindings(client: Client, found: Explanation) -> Explanation:
+async def with_bindings(client: Client, explanation: Explanation) -> Explanation:
     """The same, and of pods that cannot be scheduled what binds them."""
-    if not any(wait.code == Code.UNSCHEDULABLE and wait.pods for wait in found.waits):
-        return found
-    bound = {one.pod: (owner, one) for owner, one in await _bindings(client, found.namespace)}
-    waits = [one for wait in found.waits for one in _apart(wait, bound)]
+    if not any(wait.code == Code.UNSCHEDULABLE and wait.pods for wait in explanation.waits):
+        return explanation
+    bound = {
+        binding.pod: (owner, binding) for owner, binding in await _bindings(client, explanation.namespace)
+    }
+    waits = [item for wait in explanation.waits for item in _apart(wait, bound)]
     named = [await _with_binding(client, wait, bound) for wait in waits]
-    return msgspec.structs.replace(found, waits=tuple(named))
+    return msgspec.structs.replace(explanation, waits=tuple(named))
 
 
 async def _bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]:
@@ -41,7 +43,7 @@ async def _bindings(client: Client, namespace: str) -> list[tuple[str, Binding]]
             continue
         for document in map(decode, listed.items):
             owner = f"{kind.resource.kind} {document['metadata']['name']}"
-            bound += [(owner, one) for one in kind.insight.bindings(document)]
+            bound += [(owner, binding) for binding in kind.insight.bindings(document)]
     return bound
 
 

@@ -36,11 +36,13 @@ MOST: Final = 10
 Explain = Callable[[Client, Kind, Child], Awaitable[Explanation]]
 
 
-async def with_children(client: Client, found: Explanation, sight: Sight, explain: Explain) -> Explanation:
+async def with_children(
+    client: Client, explanation: Explanation, sight: Sight, explain: Explain
+) -> Explanation:
     """The same, with what its children wait for. `explain`: of one object of a kind that is known."""
     insight = sight.kind.insight
     if insight is None or insight.children is None:
-        return found
+        return explanation
     waits: list[Wait] = []
     has_failed = False
     for child in list(insight.children(sight.snapshot))[:MOST]:
@@ -52,12 +54,12 @@ async def with_children(client: Client, found: Explanation, sight: Sight, explai
         else:
             waits += (_named_after(child, wait) for wait in causes)
     if not waits:
-        return found
-    phase = _phase(found.phase, has_failed=has_failed)
+        return explanation
+    phase = _phase(explanation.phase, has_failed=has_failed)
     said = {wait.code for wait in waits}
-    merged = ranked([*waits, *(wait for wait in found.waits if wait.code not in said)])
+    merged = ranked([*waits, *(wait for wait in explanation.waits if wait.code not in said)])
     verdict = "failed" if phase is Phase.FAILED else "waiting"
-    return msgspec.structs.replace(found, waits=merged, phase=phase, verdict=verdict)
+    return msgspec.structs.replace(explanation, waits=merged, phase=phase, verdict=verdict)
 
 
 def _phase(phase: Phase, *, has_failed: bool) -> Phase:
@@ -85,7 +87,7 @@ def _named_after(child: Child, wait: Wait) -> Wait:
 
 
 async def _look(client: Client, child: Child, explain: Explain, now: Instant) -> Sequence[Wait]:
-    kind = next((one for one in known_kinds() if one.resource == child.resource), None)
+    kind = next((kind for kind in known_kinds() if kind.resource == child.resource), None)
     try:
         if kind is not None:
             return (await explain(client, kind, child)).waits

@@ -19,38 +19,50 @@ _ORDER: Final = (
 MOST_WORDS: Final = 120
 
 
-def overview(found: Sequence[Explanation], *, is_everywhere: bool = False) -> str:
+def overview(explanations: Sequence[Explanation], *, is_everywhere: bool = False) -> str:
     """As a person reads it. `is_everywhere`: of all namespaces, so that a command has to name one."""
-    if not found:
+    if not explanations:
         return "There is nothing to explain."
-    ordered = sorted(found, key=lambda one: (_ORDER.index(one.phase), one.kind, one.namespace, one.name))
-    names = [_name(one) for one in ordered]
+    ordered = sorted(
+        explanations,
+        key=lambda explanation: (
+            _ORDER.index(explanation.phase),
+            explanation.kind,
+            explanation.namespace,
+            explanation.name,
+        ),
+    )
+    names = [_name(explanation) for explanation in ordered]
     width = min(max(map(len, names)), 60)
     lines = [
-        f"{name:{width}}  {one.phase:11}  {_in_brief(one)}".rstrip()
-        for name, one in zip(names, ordered, strict=True)
+        f"{name:{width}}  {explanation.phase:11}  {_in_brief(explanation)}".rstrip()
+        for name, explanation in zip(names, ordered, strict=True)
     ]
     return "\n".join([_headline(ordered), "", *lines, *_details(ordered[0], is_everywhere=is_everywhere)])
 
 
-def _name(one: Explanation) -> str:
-    return f"{one.kind} {one.namespace}/{one.name}" if one.namespace else f"{one.kind} {one.name}"
+def _name(explanation: Explanation) -> str:
+    return (
+        f"{explanation.kind} {explanation.namespace}/{explanation.name}"
+        if explanation.namespace
+        else f"{explanation.kind} {explanation.name}"
+    )
 
 
-def _headline(found: Sequence[Explanation]) -> str:
-    count = sum(one.phase.needs_a_person for one in found)
-    objects = "1 object" if len(found) == 1 else f"{len(found)} objects"
+def _headline(explanations: Sequence[Explanation]) -> str:
+    count = sum(explanation.phase.needs_a_person for explanation in explanations)
+    objects = "1 object" if len(explanations) == 1 else f"{len(explanations)} objects"
     if not count:
         return f"Of {objects} none needs action."
     return f"Of {objects} {count} {'needs' if count == 1 else 'need'} action."
 
 
-def _in_brief(one: Explanation) -> str:
+def _in_brief(explanation: Explanation) -> str:
     """The cause, or how far it is."""
-    if not one.waits:
-        words = one.headline
+    if not explanation.waits:
+        words = explanation.headline
     else:
-        first = one.waits[0]
+        first = explanation.waits[0]
         pods = (
             f"{first.pods[0]}{f' (and {len(first.pods) - 1} more)' if len(first.pods) > 1 else ''}: "
             if first.pods

@@ -71,7 +71,7 @@ def plan_broadcastjob(snapshot: Snapshot) -> Plan:
         return refused_plan(snapshot.refused or [snapshot.job.problem])
     targets = targets_of(snapshot)
     try:
-        policy = policy_of(snapshot.job.spec, desired=sum(one.is_wanted for one in targets.targets))
+        policy = policy_of(snapshot.job.spec, desired=sum(target.is_wanted for target in targets.targets))
     except ValueError as error:
         return refused_plan([f"spec.parallelism: {error}"])
     if job.is_finished and not job.status.completion_time:
@@ -150,7 +150,9 @@ _OVER: Final = Reason(Code.JOB_OVER, "the job is over")
 
 
 def _how_it_failed(job: BroadcastJobView) -> str:
-    condition = next((one for one in job.status.conditions or () if one.type == "Failed"), None)
+    condition = next(
+        (condition for condition in job.status.conditions or () if condition.type == "Failed"), None
+    )
     return (condition.message if condition is not None else None) or "the job has failed"
 
 
@@ -313,28 +315,28 @@ def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Not
 
 def _obstacles(snapshot: Readable, targets: Targets) -> list[tuple[PodView, Reason]]:
     """What is in the way of pods that are to run."""
-    active = (targets.pods[one.name] for one in targets.targets if one.state is State.ACTIVE)
+    active = (targets.pods[target.name] for target in targets.targets if target.state is State.ACTIVE)
     return blockers_of(active, None, now=snapshot.now, correction=OF_A_JOB)
 
 
 def _failed_pods(targets: Targets) -> dict[str, Reason]:
     """How pods failed, by name."""
     return {
-        targets.pods[one.name].name: failed_as(targets.pods[one.name])
-        for one in targets.targets
-        if one.state in (State.FAILED, State.FAILING) and one.name in targets.pods
+        targets.pods[target.name].name: failed_as(targets.pods[target.name])
+        for target in targets.targets
+        if target.state in (State.FAILED, State.FAILING) and target.name in targets.pods
     }
 
 
 def _skipped_pods(snapshot: Readable, targets: Targets) -> dict[str, Reason]:
     """Pods that have failed and are left as they are, with what that means."""
-    found: dict[str, Reason] = {}
-    for one in targets.targets:
-        if one.state is State.FAILING and one.is_wanted:
-            pod = targets.pods[one.name]
+    pods: dict[str, Reason] = {}
+    for target in targets.targets:
+        if target.state is State.FAILING and target.is_wanted:
+            pod = targets.pods[target.name]
             message = f"its containers restarted {restarts_of(pod)} times, beyond restartLimit: it has failed"
-            found[pod.name] = Reason(Code.POD_FAILED, message, "delete the pod to have its node run again")
-    return found
+            pods[pod.name] = Reason(Code.POD_FAILED, message, "delete the pod to have its node run again")
+    return pods
 
 
 def _skipped_nodes(targets: Targets, decision: Decision) -> dict[str, Reason]:

@@ -123,10 +123,10 @@ def claims_to_announce(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
     """What comes before the deletion of a pod whose claims a successor could take over: that they go too."""
     if not ws.spec.reuses_claims:
         return ()  # no pod would take them over: cleaning up ends what was begun
-    found = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
+    claims = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
     return tuple(
         _leave_step(claim, pod.uid, because=f"it is deleted together with its pod {pod.name}")
-        for claim in found
+        for claim in claims
         if claim.leaves_with != pod.uid
     )
 
@@ -141,8 +141,8 @@ def _leave_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
 
 def claims_to_delete(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
     """The claims that go with a pod which the CloneSet deletes; to be deleted after it, never before."""
-    found = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
-    return tuple(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in found)
+    claims = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
+    return tuple(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in claims)
 
 
 def _delete_step(claim: ClaimView, *, because: str) -> Step:

@@ -156,11 +156,11 @@ def _joined(
 
 def _outcomes(refresh: Phase, update: Phase) -> dict[str, Reason | None]:
     """How the phases went when scaling has nothing to write; what is about to write has not succeeded yet."""
-    found: dict[str, Reason | None] = {FAILED_SCALE: None}
+    outcomes: dict[str, Reason | None] = {FAILED_SCALE: None}
     failure = update.failure or refresh.failure
     if failure is not None or not (update.stages or refresh.stages):
-        found[FAILED_UPDATE] = failure
-    return found
+        outcomes[FAILED_UPDATE] = failure
+    return outcomes
 
 
 def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
@@ -179,10 +179,11 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
     """Active pods that match, and active pods that do not."""
     active = [pod for pod in pods if pod.is_active]
     equal = {
-        one.key: value
-        for one in selector.requirements
-        if one.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN) and len(one.values) == 1
-        for value in one.values
+        requirement.key: value
+        for requirement in selector.requirements
+        if requirement.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
+        and len(requirement.values) == 1
+        for value in requirement.values
     }
     matching = active
     for key, value in equal.items():  # the usual selector, without a call per pod
@@ -196,8 +197,8 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
 
 
 def _orphans(snapshot: Snapshot, selector: Selector) -> list[PodView]:
-    found = [pod for pod in snapshot.orphans if pod.is_active and selector.matches(pod.labels)]
-    return sorted(found, key=lambda pod: pod.name)
+    pods = [pod for pod in snapshot.orphans if pod.is_active and selector.matches(pod.labels)]
+    return sorted(pods, key=lambda pod: pod.name)
 
 
 def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
@@ -228,7 +229,9 @@ def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> tuple[Stage, ...]:
 
 def _tidy(ws: WorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.pods}}
-    own = (one for one in ws.snapshot.revisions if one.controller_uid == ws.snapshot.cloneset.uid)
+    own = (
+        revision for revision in ws.snapshot.revisions if revision.controller_uid == ws.snapshot.cloneset.uid
+    )
     yield from truncate_history(own, live=live, limit=ws.spec.revision_history_limit)
     if status_is_stored:
         yield from _truncate_pods_to_delete(ws)
@@ -286,18 +289,18 @@ def _unreadable(snapshot: Snapshot) -> list[Problem]:
 def _problems(snapshot: Readable) -> list[Problem]:
     """Stored values that admission would have refused, each with the condition that reports it."""
     spec = snapshot.cloneset.spec
-    found: list[Problem] = []
+    problems: list[Problem] = []
     try:
         selector = selector_from(msgspec.to_builtins(spec.selector))
         if selector.is_empty:
-            found.append(_of_scale("spec.selector", "is empty and would match every pod"))
+            problems.append(_of_scale("spec.selector", "is empty and would match every pod"))
         elif not selector.matches(pod_labels(spec.template)):
-            found.append(_of_scale("spec.template.metadata.labels", "do not match spec.selector"))
+            problems.append(_of_scale("spec.template.metadata.labels", "do not match spec.selector"))
     except SelectorError as error:
-        found.append(_of_scale("spec.selector", str(error)))
+        problems.append(_of_scale("spec.selector", str(error)))
     for problem in limits_of(spec)[1]:
-        found.append(Problem(str(problem), condition=_condition_of(problem.field)))
-    return found
+        problems.append(Problem(str(problem), condition=_condition_of(problem.field)))
+    return problems
 
 
 def _condition_of(field: str) -> str:
@@ -313,7 +316,7 @@ def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> CloneSetStatus:
     for problem in problems:
         by_condition.setdefault(problem.condition, []).append(problem.message)
     failures: dict[str, Reason | None] = {
-        kind: Reason(Code.INVALID_SPEC, "; ".join(found)) for kind, found in by_condition.items()
+        kind: Reason(Code.INVALID_SPEC, "; ".join(result)) for kind, result in by_condition.items()
     }
     status = _observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING)

@@ -170,7 +170,11 @@ def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant
     refused is what it waits for then.
     """
     failed = next(
-        (one for one in conditions if one.type in (FAILED_SCALE, FAILED_UPDATE) and one.status == "True"),
+        (
+            condition
+            for condition in conditions
+            if condition.type in (FAILED_SCALE, FAILED_UPDATE) and condition.status == "True"
+        ),
         None,
     )
     if failed is not None and (waiting is None or not waiting.remedy):

@@ -36,7 +36,7 @@ def waiting_of(ws: WorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | Non
     if is_converged(ws):
         return None
     obstacles = _obstacles(ws)
-    stuck = [(pod, found) for pod, found in obstacles if not found.is_wait]
+    stuck = [(pod, reason) for pod, reason in obstacles if not reason.is_wait]
     return (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
         or held_pods(ws)
@@ -56,7 +56,7 @@ def _unless_limited(number: Reason | None, stuck: list[tuple[PodView, Reason]]) 
 def held_pods(ws: WorkingSet) -> Reason | None:
     """Pods that are to go, and that are kept; the CloneSet may have converged without them."""
     kept = ((pod, kept_from_ending(pod, now=ws.now)) for pod in ws.snapshot.pods if pod.is_deleting)
-    return waiting_for_pods([(pod, found) for pod, found in kept if found])
+    return waiting_for_pods([(pod, reason) for pod, reason in kept if reason])
 
 
 def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
@@ -74,7 +74,9 @@ def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
     going = list(ws.marked(Mark.TO_DELETE | Mark.PRE_DELETING))
     if going or numbers.remove > 0:
         reasons = (skipped.get(pod.name) for pod in ws.pods)
-        held = any(one is not None and one.code in (Code.BUDGET, Code.LIMIT_IS_ZERO) for one in reasons)
+        held = any(
+            reason is not None and reason.code in (Code.BUDGET, Code.LIMIT_IS_ZERO) for reason in reasons
+        )
         message = f"{len(going) or numbers.remove} pods are to be deleted"
         if not held:
             return Reason(Code.DELETING, message)
@@ -97,7 +99,7 @@ def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, 
         )
     leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in skipped]
     if leaving:
-        pod = min(leaving, key=lambda one: one.name)
+        pod = min(leaving, key=lambda pod: pod.name)
         return Reason(
             Code.TERMINATING,
             f"pod {pod.name} {skipped[pod.name].message}",

@@ -177,11 +177,11 @@ def working_set(
 
 
 def _by_id(claims: Sequence[ClaimView]) -> dict[InstanceId, list[ClaimView]]:
-    found: dict[InstanceId, list[ClaimView]] = {}
+    result: dict[InstanceId, list[ClaimView]] = {}
     for claim in sorted(claims, key=lambda claim: claim.name):
         if claim.instance_id:
-            found.setdefault(claim.instance_id, []).append(claim)
-    return found
+            result.setdefault(claim.instance_id, []).append(claim)
+    return result
 
 
 def marks_of(

@@ -100,7 +100,11 @@ def _time(text: str | None) -> Instant | None:
 def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]) -> Sequence[PodView]:
     """The first `replicas` of those that have no container of such a name from another writer."""
     names = job.names
-    free = [pod for pod in pods if not any(one.name in names and one.job != job.uid for one in pod.ephemeral)]
+    free = [
+        pod
+        for pod in pods
+        if not any(ephemeral.name in names and ephemeral.job != job.uid for ephemeral in pod.ephemeral)
+    ]
     return free if spec.replicas is None else free[: max(spec.replicas, 0)]
 
 
@@ -116,12 +120,12 @@ _PROGRESS: Final[Mapping[EphemeralState | None, State]] = {
 
 def _state_in(job: EphemeralJobView, pod: PodView) -> EphemeralState | None:
     """How far the job's containers are in a target; None: it has none of them."""
-    own = [one for one in pod.ephemeral if one.name in job.names]
+    own = [ephemeral for ephemeral in pod.ephemeral if ephemeral.name in job.names]
     return _state_of(own, len(job.names)) if own else None
 
 
 def _state_of(own: Sequence[EphemeralView], wanted: int) -> EphemeralState:
-    states = [one.state for one in own]
+    states = [ephemeral.state for ephemeral in own]
     if EphemeralState.FAILED in states:
         return EphemeralState.FAILED
     if states.count(EphemeralState.SUCCEEDED) == wanted:
@@ -133,13 +137,13 @@ def _state_of(own: Sequence[EphemeralView], wanted: int) -> EphemeralState:
 
 
 def _tally(states: Iterable[EphemeralState | None]) -> Tally:
-    found = list(states)
+    ephemeral_states = list(states)
     return Tally(
-        match=len(found),
-        running=found.count(EphemeralState.RUNNING),
-        succeeded=found.count(EphemeralState.SUCCEEDED),
-        waiting=found.count(EphemeralState.WAITING),
-        failed=found.count(EphemeralState.FAILED),
+        match=len(ephemeral_states),
+        running=ephemeral_states.count(EphemeralState.RUNNING),
+        succeeded=ephemeral_states.count(EphemeralState.SUCCEEDED),
+        waiting=ephemeral_states.count(EphemeralState.WAITING),
+        failed=ephemeral_states.count(EphemeralState.FAILED),
     )
 
 
@@ -182,7 +186,9 @@ def _before_end(
 def _after_end(snapshot: Readable, pods: Sequence[PodView], decision: Decision) -> Plan:
     job = snapshot.job
     if not decision.delete:
-        failed = next((one for one in job.status.conditions or () if one.type == "JobFailed"), None)
+        failed = next(
+            (condition for condition in job.status.conditions or () if condition.type == "JobFailed"), None
+        )
         over = Reason(Code.JOB_OVER, "the job is over")
         if failed is not None and job.status.phase == "Failed":
             over = Reason(Code.JOB_FAILED, failed.message or "the job has failed")
@@ -198,14 +204,14 @@ def _after_end(snapshot: Readable, pods: Sequence[PodView], decision: Decision) 
 
 def _obstacles(job: EphemeralJobView, pods: Sequence[PodView]) -> list[tuple[PodView, Reason]]:
     """What is in the way of the job's containers, by pod: of no more pods than are looked at of a workload."""
-    images = {str(one.get("name")): str(one.get("image") or "") for one in job.containers}
-    found = (
-        (pod, ephemeral_blocker(one, images[one.name]))
+    images = {str(container.get("name")): str(container.get("image") or "") for container in job.containers}
+    result = (
+        (pod, ephemeral_blocker(ephemeral, images[ephemeral.name]))
         for pod in pods[:LOOKED_AT]
-        for one in pod.ephemeral
-        if one.name in images
+        for ephemeral in pod.ephemeral
+        if ephemeral.name in images
     )
-    return [(pod, obstacle) for pod, obstacle in found if obstacle is not None]
+    return [(pod, obstacle) for pod, obstacle in result if obstacle is not None]
 
 
 def _waiting(
@@ -220,7 +226,7 @@ def _waiting(
 def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
     patch = pod_patch(
         pod,
-        {"spec": {"ephemeralContainers": [_marked(one, job.uid) for one in job.containers]}},
+        {"spec": {"ephemeralContainers": [_marked(container, job.uid) for container in job.containers]}},
         subresource="ephemeralcontainers",
     )
     failed = Note(reason="CreateFailed", message=f"no containers can be put into {pod.name}", warning=True)
@@ -229,7 +235,7 @@ def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
 
 def _marked(container: Mapping[str, Any], uid: str) -> Document:
     """The container with the job's mark."""
-    env = [one for one in container.get("env") or () if one.get("name") != JOB_ENV]
+    env = [variable for variable in container.get("env") or () if variable.get("name") != JOB_ENV]
     return {**container, "env": [*env, {"name": JOB_ENV, "value": uid}]}
 
 
@@ -239,7 +245,7 @@ def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
     patch = patch_object(
         EPHEMERAL_JOBS,
         job,
-        {"metadata": {"finalizers": [one for one in job.finalizers if one != FINALIZER]}},
+        {"metadata": {"finalizers": [finalizer for finalizer in job.finalizers if finalizer != FINALIZER]}},
         unchanged=True,
     )
     step = Step(action=patch, because="the job is deleted; what it put into pods stays")

@@ -117,7 +117,9 @@ def _on_the_way(
         stages=stages,
         status=status,
         requeue_after_s=0.0 if len(now) < len(decision.start) else decision.requeue_after_s,
-        waiting=first_obstacle({name: one for name, one in skipped.items() if name not in decision.waiting})
+        waiting=first_obstacle(
+            {name: reason for name, reason in skipped.items() if name not in decision.waiting}
+        )
         or _waiting(decision),
         skipped_nodes=skipped,
         notes=tuple(_notes(secrets)),
@@ -188,7 +190,7 @@ def _after_end(snapshot: Snapshot) -> Plan:
         )
         stages += _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
         left_s = None
-    times = [one for one in (left_s, kept_s) if one is not None]
+    times = [item for item in (left_s, kept_s) if item is not None]
     return Plan(
         stages=tuple(stages),
         requeue_after_s=min(times, default=None),
@@ -210,7 +212,7 @@ def _how_it_ended(job: PullJobView, *, is_to_go: bool) -> Reason | None:
 
 def _missed(snapshot: Snapshot) -> Iterator[tuple[str, Reason]]:
     """Nodes that do not have the image although the job is over."""
-    job, nodes = snapshot.job, {one.name: one for one in snapshot.nodes}
+    job, nodes = snapshot.job, {node.name: node for node in snapshot.nodes}
     for name in job.status.failed_nodes or ():
         known = nodes.get(name) if job.image is not None else None
         said = obstacle_of(known, job.image, now=snapshot.now) if known is not None and job.image else None
@@ -246,13 +248,13 @@ def _time_to_live(snapshot: Snapshot) -> float | None:
 
 
 def _stage(purpose: Purpose, chains: Sequence[Chain], *, is_independent: bool = False) -> list[Stage]:
-    found = tuple(chains)
-    return [Stage(purpose=purpose, chains=found, is_independent=is_independent)] if found else []
+    result = tuple(chains)
+    return [Stage(purpose=purpose, chains=result, is_independent=is_independent)] if result else []
 
 
 def _finalizers(job: PullJobView, *, held: bool) -> Chain:
     """The finalizer is added, or taken off."""
-    others = [one for one in job.finalizers if one != FINALIZER]
+    others = [finalizer for finalizer in job.finalizers if finalizer != FINALIZER]
     action = patch_object(
         IMAGE_PULL_JOBS,
         job,

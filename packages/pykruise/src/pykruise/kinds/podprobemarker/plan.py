@@ -82,7 +82,7 @@ def _release(snapshot: Snapshot) -> Plan:
     stages: list[Stage] = []
     if chains := tuple(_node_chains(snapshot, [])):
         stages.append(Stage(purpose=Purpose.ASK_TO_PROBE, chains=chains, is_independent=True))
-    left = [one for one in marker.finalizers if one != FINALIZER]
+    left = [finalizer for finalizer in marker.finalizers if finalizer != FINALIZER]
     stages.append(_finalizers(marker, left, Purpose.RELEASE_MARKER))
     return Plan(stages=tuple(stages))
 
@@ -99,8 +99,8 @@ def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stag
 
 def _node_chains(snapshot: Snapshot, wanted: list[Wanted]) -> Iterator[Chain]:
     by_node: dict[str, dict[str, Wanted]] = {}
-    for one in wanted:
-        by_node.setdefault(one.pod.node_name, {})[one.pod.uid] = one
+    for item in wanted:
+        by_node.setdefault(item.pod.node_name, {})[item.pod.uid] = item
     for name in sorted(snapshot.node_probes):
         view = snapshot.node_probes[name]
         if view.is_deleting or view.problem:
@@ -119,25 +119,25 @@ def _entries_chain(view: NodeProbesView, entries: list[Document], marker: Marker
 
 def _skipped(snapshot: Readable, wanted: list[Wanted]) -> Mapping[str, Reason]:
     """Pods that are not checked, or not wholly."""
-    found: dict[str, Reason] = {}
-    for one in wanted:
-        node = one.pod.node_name
+    result: dict[str, Reason] = {}
+    for item in wanted:
+        node = item.pod.node_name
         if node not in snapshot.node_probes:
-            found[one.pod.name] = Reason(Code.NO_AGENT, f"node {node} has no NodePodProbe yet")
-        elif one.problem:
+            result[item.pod.name] = Reason(Code.NO_AGENT, f"node {node} has no NodePodProbe yet")
+        elif item.problem:
             remedy = "correct the container and port of spec.probes, or give the port a name in the container"
-            found[one.pod.name] = Reason(Code.PROBE_PORT, one.problem, remedy)
+            result[item.pod.name] = Reason(Code.PROBE_PORT, item.problem, remedy)
         elif (
-            obstacle := obstacle_of(one.pod, one.probes, _states(snapshot, one.pod), now=snapshot.now)
+            obstacle := obstacle_of(item.pod, item.probes, _states(snapshot, item.pod), now=snapshot.now)
         ) is not None:
-            found[one.pod.name] = obstacle
-    return found
+            result[item.pod.name] = obstacle
+    return result
 
 
 def _states(snapshot: Readable, pod: PodView) -> Sequence[ProbeState]:
     """What the agent of its node has found in a pod."""
     statuses = snapshot.node_probes[pod.node_name].statuses
-    return next((one.probe_states or () for one in statuses if one.uid == pod.uid), ())
+    return next((status.probe_states or () for status in statuses if status.uid == pod.uid), ())
 
 
 # ── virtual nodes ────────────────────────────────────────────────────────────

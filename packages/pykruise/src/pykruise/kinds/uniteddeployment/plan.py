@@ -207,7 +207,9 @@ class _Planning:
         ]
         if verdict.labels:
             stages.append(
-                Stage(purpose=Purpose.MARK_PODS, chains=tuple(mark(*one) for one in verdict.labels.values()))
+                Stage(
+                    purpose=Purpose.MARK_PODS, chains=tuple(mark(*label) for label in verdict.labels.values())
+                )
             )
         shrinking, growing = self._changes(verdict, allocated)
         stages += stage_of(Purpose.CREATE_WORKLOADS, self._creations(allocated), ramp=True)
@@ -249,10 +251,10 @@ class _Planning:
     def _creations(self, allocated: Mapping[str, int]) -> list[Chain]:
         """Workloads of subsets without one. They begin with what the others leave free."""
         others = [*self._own.workloads.values(), *self._own.adopted]
-        free = sum(allocated.values()) - sum(one.replicas for one in others)
-        adopted = {one.subset for one in self._own.adopted}
+        free = sum(allocated.values()) - sum(workload.replicas for workload in others)
+        adopted = {workload.subset for workload in self._own.adopted}
         chains = []
-        for subset in sorted(self._united.subsets, key=lambda one: one.name):
+        for subset in sorted(self._united.subsets, key=lambda subset: subset.name):
             name = self._snapshot.names.get(subset.name)
             if subset.name in self._own.workloads or subset.name in adopted or name is None:
                 continue
@@ -278,7 +280,7 @@ class _Planning:
         """Of workloads that are there: those that do not grow, and those that do."""
         shrinking: list[Chain] = []
         growing: list[Chain] = []
-        for subset in sorted(self._united.subsets, key=lambda one: one.name):
+        for subset in sorted(self._united.subsets, key=lambda subset: subset.name):
             workload = self._own.workloads.get(subset.name)
             if workload is None or workload.is_deleting:
                 continue
@@ -321,12 +323,12 @@ class _Planning:
         own = self._snapshot.revisions.own
         status = self._united.status
         live = {status.current_revision, status.updated_revision, self._target}
-        live |= {one.revision for one in self._own.workloads.values()}
+        live |= {workload.revision for workload in self._own.workloads.values()}
         oldest = own[: max(len(own) - (10 if limit is None else limit), 0)]
         return [
-            delete_revision(one, "beyond revisionHistoryLimit")
-            for one in oldest
-            if one.name not in live and not one.is_deleting
+            delete_revision(revision, "beyond revisionHistoryLimit")
+            for revision in oldest
+            if revision.name not in live and not revision.is_deleting
         ]
 
     # ── what is said ─────────────────────────────────────────────────────
@@ -389,7 +391,7 @@ class _Planning:
         """Which subsets are passed over is stored before anything is done about it: once their pods are gone, nothing
         else would tell."""
         stored = {name: schedulable_of(entry) for name, entry in self._entries.items()}
-        if all(stored.get(name) == one for name, one in verdict.conditions.items()):
+        if all(stored.get(name) == condition for name, condition in verdict.conditions.items()):
             return
         seen = self._united.status.observed_generation
         wanted = _document(msgspec.structs.replace(status, observed_generation=seen))
@@ -427,7 +429,12 @@ class _Planning:
                 return Reason(Code.PATCH, message, "correct the patch of the subset")
         workloads = self._own.workloads
         stuck = next(
-            ((name, one.waits) for name, one in sorted(workloads.items()) if one.waits is not None), None
+            (
+                (name, workload.waits)
+                for name, workload in sorted(workloads.items())
+                if workload.waits is not None
+            ),
+            None,
         )
         if stuck is not None and stuck[1] is not None:
             name, why = stuck
@@ -452,7 +459,7 @@ class _Planning:
         """Nothing is scaled or updated; pods stay as they are, and an event says why."""
         text = f"Specified subset replicas is ineffective: {error}"
         note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
-        as_they_are = {name: one.replicas for name, one in self._own.workloads.items()}
+        as_they_are = {name: workload.replicas for name, workload in self._own.workloads.items()}
         plan = self._planned(self._revision(), conditions, verdict, as_they_are, is_effective=False)
         waiting = Reason(Code.INVALID_SPEC, text, "correct replicas of the subsets, or spec.replicas")
         return msgspec.structs.replace(plan, waiting=waiting, notes=(*plan.notes, note))

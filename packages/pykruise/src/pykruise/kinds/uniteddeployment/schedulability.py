@@ -102,8 +102,8 @@ def schedulable_of(entry: SubsetStatus) -> PlainCondition | None:
 
 def is_passed_over(entry: SubsetStatus) -> bool:
     """Whether its stored condition says that it finds no nodes."""
-    found = schedulable_of(entry)
-    return found is not None and found.status == "False"
+    condition = schedulable_of(entry)
+    return condition is not None and condition.status == "False"
 
 
 def is_unschedulable(pod: PodView) -> bool:
@@ -141,16 +141,18 @@ def passed_over_again(old: PlainCondition | None, *, now: Instant) -> PlainCondi
 
 
 def _joined(verdicts: Iterable[Verdict]) -> Verdict:
-    found = list(verdicts)
+    result = list(verdicts)
     return Verdict(
-        unschedulable=frozenset().union(*(one.unschedulable for one in found)),
-        were_unschedulable=frozenset().union(*(one.were_unschedulable for one in found)),
-        conditions={name: value for one in found for name, value in one.conditions.items()},
-        reserved={name: value for one in found for name, value in one.reserved.items()},
-        unborn={name: value for one in found for name, value in one.unborn.items()},
-        labels={name: value for one in found for name, value in one.labels.items()},
-        update_timeouts={name: value for one in found for name, value in one.update_timeouts.items()},
-        due=min((one.due for one in found if one.due is not None), default=None),
+        unschedulable=frozenset().union(*(verdict.unschedulable for verdict in result)),
+        were_unschedulable=frozenset().union(*(verdict.were_unschedulable for verdict in result)),
+        conditions={name: value for verdict in result for name, value in verdict.conditions.items()},
+        reserved={name: value for verdict in result for name, value in verdict.reserved.items()},
+        unborn={name: value for verdict in result for name, value in verdict.unborn.items()},
+        labels={name: value for verdict in result for name, value in verdict.labels.items()},
+        update_timeouts={
+            name: value for verdict in result for name, value in verdict.update_timeouts.items()
+        },
+        due=min((verdict.due for verdict in result if verdict.due is not None), default=None),
     )
 
 
@@ -227,7 +229,7 @@ class _Reserve:
             reserved={name: count},
             unborn={name: unborn},
             labels=dict(self._labels(in_reserve)),
-            update_timeouts={name: sum(in_reserve[one] for one in self._late_updates)},
+            update_timeouts={name: sum(in_reserve[update] for update in self._late_updates)},
             due=min(self._dues, default=None),
         )
 

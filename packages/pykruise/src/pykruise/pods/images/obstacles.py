@@ -47,5 +47,9 @@ def obstacle_of(node: NodeImageView, image: ImageName, *, now: Instant) -> Reaso
 def first_obstacle(obstacles: dict[str, Reason]) -> Reason | None:
     """Of those of a job's nodes, the first that needs a person, and how many nodes share it; None: none does."""
     return first_shared(
-        [(f"node {node}:", one) for node, one in obstacles.items() if one.code in NEEDS_A_PERSON]
+        [
+            (f"node {node}:", obstacle)
+            for node, obstacle in obstacles.items()
+            if obstacle.code in NEEDS_A_PERSON
+        ]
     )

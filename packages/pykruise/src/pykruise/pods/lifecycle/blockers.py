@@ -73,21 +73,23 @@ def blockers_of(
 ) -> list[tuple[PodView, Reason]]:
     """What is in the way of these pods, which are not available, by their names. They mostly share it, so no
     more than LOOKED_AT of them are looked at."""
-    found = (
+    result = (
         (
             pod,
             blocker_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now, correction=correction),
         )
         for pod in islice(pods, LOOKED_AT)
     )
-    known = [(pod, obstacle) for pod, obstacle in found if obstacle is not None]
+    known = [(pod, obstacle) for pod, obstacle in result if obstacle is not None]
     return sorted(known, key=lambda pair: pair[0].name)
 
 
 def failed_as(pod: PodView) -> Reason:
     """How a pod that has to end failed: its container with an exit code, and its node."""
     where = f" on node {pod.node_name}" if pod.node_name else ""
-    ended = next((one for one in (*pod.init_statuses, *pod.container_statuses) if one.exit_code), None)
+    ended = next(
+        (status for status in (*pod.init_statuses, *pod.container_statuses) if status.exit_code), None
+    )
     how = (
         f"container {ended.name} ended with exit code {ended.exit_code}" if ended is not None else "it failed"
     )
@@ -95,31 +97,31 @@ def failed_as(pod: PodView) -> Reason:
     return Reason(Code.POD_FAILED, f"{how}{where}", log, ended.name if ended is not None else "")
 
 
-def ephemeral_blocker(one: EphemeralView, image: str) -> Reason | None:
+def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
     """What is in the way of an ephemeral container; None: it runs, starts, or has ended well. `image`: which it has."""
-    if one.state is EphemeralState.FAILED:
-        ended = f"exit code {one.exit_code}" if one.exit_code else one.reason
-        why = f" ({one.reason})" if one.exit_code and one.reason else ""
+    if ephemeral.state is EphemeralState.FAILED:
+        ended = f"exit code {ephemeral.exit_code}" if ephemeral.exit_code else ephemeral.reason
+        why = f" ({ephemeral.reason})" if ephemeral.exit_code and ephemeral.reason else ""
         return Reason(
             Code.CONTAINER_FAILED,
-            f"container {one.name} has failed: {ended}{why}",
-            f"read its log (kubectl logs -c {one.name}); then create the job again, corrected: an ephemeral container"
+            f"container {ephemeral.name} has failed: {ended}{why}",
+            f"read its log (kubectl logs -c {ephemeral.name}); then create the job again, corrected: an ephemeral container"
             " stays as it is",
-            one.name,
+            ephemeral.name,
         )
-    if one.reason in _IMAGE_FAILURES:
+    if ephemeral.reason in _IMAGE_FAILURES:
         return Reason(
             Code.IMAGE_PULL,
-            f"image {image} of container {one.name} cannot be pulled ({one.reason})",
+            f"image {image} of container {ephemeral.name} cannot be pulled ({ephemeral.reason})",
             "make the image available: an ephemeral container keeps its image until its pod is replaced",
-            one.name,
+            ephemeral.name,
         )
-    if one.reason in _START_FAILURES:
+    if ephemeral.reason in _START_FAILURES:
         return Reason(
             Code.CONTAINER_FAILS,
-            f"container {one.name} does not start ({one.reason})",
+            f"container {ephemeral.name} does not start ({ephemeral.reason})",
             "create what it refers to and is missing; an ephemeral container stays as it is",
-            one.name,
+            ephemeral.name,
         )
     return None
 
@@ -157,31 +159,31 @@ def _held_by_finalizers(pod: PodView) -> Reason | None:
 
 
 def _of_containers(pod: PodView, correction: Correction) -> Reason | None:
-    for one in (*pod.init_statuses, *pod.container_statuses):
-        if one.waiting in IMAGE_FAILURES:
+    for status in (*pod.init_statuses, *pod.container_statuses):
+        if status.waiting in IMAGE_FAILURES:
             # The status may still name the image that ran before; the spec says which one is wanted.
             specs = (*pod.containers, *pod.sidecars)
-            image = next((spec.image for spec in specs if spec.name == one.name), one.image)
+            image = next((spec.image for spec in specs if spec.name == status.name), status.image)
             secrets = f", with pull secrets {', '.join(pod.pull_secrets)}" if pod.pull_secrets else ""
             return Reason(
                 Code.IMAGE_PULL,
-                f"image {image} of container {one.name} cannot be pulled{secrets} ({one.waiting})",
+                f"image {image} of container {status.name} cannot be pulled{secrets} ({status.waiting})",
                 f"{correction.of('the image or its pull secret')}, or make it available",
-                one.name,
+                status.name,
             )
-        if one.lacks:
+        if status.lacks:
             return Reason(
                 Code.CONTAINER_FAILS,
-                f"container {one.name} cannot be made ({one.waiting}): {one.lacks}",
+                f"container {status.name} cannot be made ({status.waiting}): {status.lacks}",
                 f"create what is missing, or {correction.of('the reference')}",
-                one.name,
+                status.name,
             )
-        if one.waiting in _START_FAILURES:
+        if status.waiting in _START_FAILURES:
             return Reason(
                 Code.CONTAINER_FAILS,
-                f"container {one.name} does not start ({one.waiting}, {one.restart_count} restarts)",
+                f"container {status.name} does not start ({status.waiting}, {status.restart_count} restarts)",
                 f"read the pod's events and logs, and {correction.whole}, or what it refers to",
-                one.name,
+                status.name,
             )
     return None
 
@@ -266,7 +268,7 @@ def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reas
             because = f"has to be ready for {min_ready_seconds} s (until {format_time(until)})"
             return Reason(Code.MIN_READY_SECONDS, because)
         return None if pod.is_serving else Reason(Code.LIFECYCLE, f"is in state {pod.state}")
-    starting = next((one.waiting for one in pod.container_statuses if one.waiting), "")
+    starting = next((status.waiting for status in pod.container_statuses if status.waiting), "")
     if starting or pod.phase in ("", "Pending"):
         return _of_mounts(pod, now) or Reason(
             Code.STARTING, f"its containers start ({starting or 'Pending'})"

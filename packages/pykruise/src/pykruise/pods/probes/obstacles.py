@@ -23,12 +23,17 @@ def obstacle_of(
     pod: PodView, probes: Sequence[NamedProbe], states: Sequence[ProbeState], *, now: Instant
 ) -> Reason | None:
     """`probes`: those that are asked for; `states`: what the agent has found in the pod."""
-    known = {one.name: one for one in states if one.state}
-    failed = [known[one.name] for one in probes if one.name in known and known[one.name].state == FAILED]
+    known = {state.name: state for state in states if state.state}
+    failed = [
+        known[probe.name] for probe in probes if probe.name in known and known[probe.name].state == FAILED
+    ]
     if failed:
-        said = "; ".join(f"probe {one.name} fails: {one.message or 'it says nothing'}" for one in failed)
+        said = "; ".join(
+            f"probe {probe_state.name} fails: {probe_state.message or 'it says nothing'}"
+            for probe_state in failed
+        )
         return Reason(Code.PROBE_FAILS, said)
-    missing = [one.name for one in probes if one.name not in known]
+    missing = [probe.name for probe in probes if probe.name not in known]
     if missing and pod.is_ready and pod.ready_since is not None and now >= pod.ready_since + ANSWERS_IN_S:
         words = f"the agent of node {pod.node_name} has not made probe {', '.join(missing)}"
         remedy = f"start the agent on node {pod.node_name}, or bring the node back"

@@ -83,8 +83,10 @@ def ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[Eph
     """Of the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
     if not len(containers):
         return ()
-    states = {one.name: one.state for one in _decode_statuses(statuses) or ()} if statuses else {}
-    return tuple(_view_of(one, states.get(one.name)) for one in _decode_containers(containers) or ())
+    states = {status.name: status.state for status in _decode_statuses(statuses) or ()} if statuses else {}
+    return tuple(
+        _view_of(container, states.get(container.name)) for container in _decode_containers(containers) or ()
+    )
 
 
 def _view_of(container: _Container, state: _State | None) -> EphemeralView:
@@ -100,7 +102,7 @@ def _view_of(container: _Container, state: _State | None) -> EphemeralView:
 
 
 def _job_of(container: _Container) -> str:
-    return next((one.value or "" for one in container.env or () if one.name == JOB_ENV), "")
+    return next((variable.value or "" for variable in container.env or () if variable.name == JOB_ENV), "")
 
 
 def _state_of(state: _State | None) -> EphemeralState:

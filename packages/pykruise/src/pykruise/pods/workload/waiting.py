@@ -31,7 +31,7 @@ _UNPAUSE: Final = "set spec.updateStrategy.rollingUpdate.paused to false"
 
 def waiting_for_pods(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | None:
     """The first pod's obstacle, and how many pods share it; None: there is no obstacle."""
-    return first_shared([(f"pod {pod.name}", found) for pod, found in obstacles])
+    return first_shared([(f"pod {pod.name}", reason) for pod, reason in obstacles])
 
 
 def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
@@ -39,7 +39,7 @@ def first_shared(obstacles: Sequence[tuple[str, Reason]]) -> Reason | None:
     if not obstacles:
         return None
     name, first = obstacles[0]
-    others = sum(found.code == first.code for _, found in obstacles) - 1
+    others = sum(reason.code == first.code for _, reason in obstacles) - 1
     more = f" (and {others} more)" if others else ""
     return Reason(first.code, f"{name}{more} {first.message}", first.remedy)
 
@@ -83,9 +83,9 @@ def with_condition(
 
 def condition_of(conditions: Iterable[C] | None, kind: str) -> C | None:
     """The condition of this type, or None."""
-    return next((one for one in conditions or () if one.type == kind), None)
+    return next((condition for condition in conditions or () if condition.type == kind), None)
 
 
 def without(conditions: Iterable[C], *kinds: str) -> list[C]:
     """The conditions of other types."""
-    return [one for one in conditions if one.type not in kinds]
+    return [condition for condition in conditions if condition.type not in kinds]
