@@ -73,8 +73,8 @@ def commands_of(text: str) -> Iterator[str]:
     header = text.partition("apiVersion:")[0].replace("\\\n#", " ")
     header = re.sub(r"\n#     (?=\")", " ", header)
     for line in header.splitlines():
-        if (found := re.match(r"#   +((?:kubectl|pykruise) .*)", line)) and "pykruise up" not in line:
-            yield re.sub(r" -w\b", "", re.sub(r"\s{2,}# .*", "", found[1]))
+        if (match := re.match(r"#   +((?:kubectl|pykruise) .*)", line)) and "pykruise up" not in line:
+            yield re.sub(r" -w\b", "", re.sub(r"\s{2,}# .*", "", match[1]))
 
 
 def named(command: str, up: Up, file: Path) -> str:

@@ -140,7 +140,7 @@ async def test_details_are_shown_on_demand(stage: Stage) -> None:
     _, said = await said_of_all(stage, with_details=True)
     assert "→ correct the image or its pull secret in spec.template" in said
     _, listed = await said_of_all(stage, output="json")
-    assert {one["kind"] for one in msgspec.json.decode(listed)} == {"CloneSet", "PodUnavailableBudget"}
+    assert {item["kind"] for item in msgspec.json.decode(listed)} == {"CloneSet", "PodUnavailableBudget"}
 
 
 async def test_an_empty_namespace_says_that_there_is_nothing(stage: Stage) -> None:

@@ -39,10 +39,10 @@ def cluster_settings(cluster_settings: ClusterSettings) -> ClusterSettings:
 
 
 async def said_of(stage: Stage, document: Object) -> str:
-    found = await planned(
+    result = await planned(
         stage.client, document, namespace=stage.namespace, now=stage.clock(), settings=SETTINGS
     )
-    return "\n".join(described(found))
+    return "\n".join(described(result))
 
 
 PLANS: list[tuple[Any, list[str]]] = [

@@ -152,11 +152,11 @@ async def test_what_refuses_a_write_is_named_with_its_tries(stage: Stage, name: 
     await OBJECTS[name](world)
     await asyncio.sleep(130.0)
     # then
-    found = await world.explained(kind, "web")
-    said = await world.text(found)
-    assert found.cause == code, said
-    assert found.phase.needs_a_person, said
-    refused = next(wait for wait in found.waits if wait.code == code)
+    explanation = await world.explained(kind, "web")
+    said = await world.text(explanation)
+    assert explanation.cause == code, said
+    assert explanation.phase.needs_a_person, said
+    refused = next(wait for wait in explanation.waits if wait.code == code)
     assert refused.tried, said
     assert refused.again > refused.tried, said
     # and when it is not refused any more, it is not said any more

@@ -73,12 +73,12 @@ def test_every_kind_has_situations() -> None:
 async def test_the_cause_comes_first_and_every_place_says_the_same(
     stage: Stage, kind: Kind, row: Situation
 ) -> None:
-    world, found = await staged(stage, kind, row)
-    said = await world.text(found)
-    assert (found.cause, found.phase) == (row.cause, row.phase), said
+    world, explanation = await staged(stage, kind, row)
+    said = await world.text(explanation)
+    assert (explanation.cause, explanation.phase) == (row.cause, row.phase), said
     assert row.says in said
-    assert code_of(found) == row.phase.exit_code
-    assert len(list(ways_of(found))) == row.ways, said
+    assert code_of(explanation) == row.phase.exit_code
+    assert len(list(ways_of(explanation))) == row.ways, said
     document = await world.get(f"{kind.name}/{row.name}")
     assert agreed_phase(kind, document) is phase_shown(kind, document)
     if not row.is_told_elsewhere:
@@ -90,10 +90,10 @@ async def test_the_cause_comes_first_and_every_place_says_the_same(
 async def test_every_field_that_a_remedy_names_is_there_and_may_be_changed(
     stage: Stage, kind: Kind, row: Situation
 ) -> None:
-    world, found = await staged(stage, kind, row)
+    world, explanation = await staged(stage, kind, row)
     document = await world.get(f"{kind.name}/{row.name}")
     key = Key(world.namespace if kind.resource.namespaced else "", row.name)
-    for wait in found.waits:
+    for wait in explanation.waits:
         for field in fields_in(wait.remedy):
             if f"{field} cannot be changed" in wait.remedy or f"of {OTHERS}" in wait.remedy:
                 continue
@@ -129,7 +129,7 @@ def is_in_a_condition(kind: Kind, document: Object, row: Situation) -> bool:
     if kind.control.standing is None or row.cause not in NEEDS_A_PERSON | NOT_WRITTEN:
         return True
     conditions = (document.get("status") or {}).get("conditions") or ()
-    reasons = {one.get("reason") for one in conditions}
+    reasons = {condition.get("reason") for condition in conditions}
     return bool(reasons & {row.cause, *_SAME.get(row.cause, ())})
 
 
@@ -137,9 +137,9 @@ def is_in_a_condition(kind: Kind, document: Object, row: Situation) -> bool:
 async def test_what_a_remedy_says_helps_and_takes_no_pods_away(
     stage: Stage, kind: Kind, row: Situation, number: int
 ) -> None:
-    world, found = await staged(stage, kind, row)
-    ways = list(ways_of(found))
-    assert len(ways) == row.ways, await world.text(found)
+    world, explanation = await staged(stage, kind, row)
+    ways = list(ways_of(explanation))
+    assert len(ways) == row.ways, await world.text(explanation)
     namespace = world.namespace if kind.resource.namespaced else ""
     key = Key(namespace, row.name)
-    await followed(stage, kind, key, found, ways[number], helps=number not in row.useless)
+    await followed(stage, kind, key, explanation, ways[number], helps=number not in row.useless)

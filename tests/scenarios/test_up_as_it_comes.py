@@ -50,8 +50,8 @@ async def running(feature_gates: str = "") -> AsyncIterator[Playground]:
 async def apply(place: Playground, files: list[Path]) -> list[Document]:
     """As kubectl does it: file after file, object after object. Returns those that are pykruise's."""
     ours = []
-    beside = {one.kind: one for one in (DEPLOYMENTS, STORAGE_CLASSES, NAMESPACES)}
-    for document in (one for file in files for one in yaml_documents(file.read_text())):
+    beside = {resource.kind: resource for resource in (DEPLOYMENTS, STORAGE_CLASSES, NAMESPACES)}
+    for document in (document for file in files for document in yaml_documents(file.read_text())):
         kind = document["kind"]
         is_ours = "kruise.io" in document["apiVersion"]
         resource = KINDS[kind].resource if is_ours else beside[kind]
@@ -73,12 +73,12 @@ def test_every_kind_is_on_unless_its_gate_is_given() -> None:
 async def test_commands_and_doctor_read_the_gates_of_the_sandbox() -> None:
     asked = "InPlaceWorkloadVerticalScaling=true"
     async with running(asked) as place:
-        found = await manager_settings(place.client, loop_clock(start=START))
-        assert found.gates == settings_of(asked).gates
+        settings = await manager_settings(place.client, loop_clock(start=START))
+        assert settings.gates == settings_of(asked).gates
         live = Live(place.client, clock=loop_clock(start=START))
         (manager,) = await check_manager(live)
         assert "it runs in pykruise up" in manager.line()
-        assert not any("is off" in one.line() for one in await check_gates(live))
+        assert not any("is off" in gate.line() for gate in await check_gates(live))
 
 
 async def test_all_examples_can_be_applied_at_once_and_are_as_they_say() -> None:
@@ -89,19 +89,19 @@ async def test_all_examples_can_be_applied_at_once_and_are_as_they_say() -> None
         await asyncio.sleep(210.0)
         settings = await manager_settings(place.client, loop_clock(start=START))
         clock = loop_clock(start=START)
-        found = [
+        explanations = [
             await explained(
                 place.client,
-                Key("default" if kind.resource.namespaced else "", one["metadata"]["name"]),
+                Key("default" if kind.resource.namespaced else "", entry["metadata"]["name"]),
                 now=clock(),
                 kind=kind,
                 settings=settings,
             )
-            for one in ours
-            for kind in (KINDS[one["kind"]],)
+            for entry in ours
+            for kind in (KINDS[entry["kind"]],)
         ]
-        said = overview(found)
-        assert {one.phase for one in found} <= {Phase.HEALTHY, Phase.COMPLETED}, said
+        said = overview(explanations)
+        assert {explanation.phase for explanation in explanations} <= {Phase.HEALTHY, Phase.COMPLETED}, said
         assert "none needs action" in said
 
 

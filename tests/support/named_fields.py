@@ -30,7 +30,7 @@ def fields_in(text: str) -> Iterator[str]:
 
 @cache
 def _schemas(kind: str) -> tuple[Mapping[str, Any], ...]:
-    (crd,) = [one for one in crds() if one["spec"]["names"]["kind"] == kind]
+    (crd,) = [crd for crd in crds() if crd["spec"]["names"]["kind"] == kind]
     return tuple(version["schema"]["openAPIV3Schema"] for version in crd["spec"]["versions"])
 
 
@@ -70,7 +70,9 @@ async def forbidden(stage: Stage, kind: Kind, key: Key, document: Object, path: 
         )
     except ApiError as error:
         return "; ".join(
-            f"{one.field}: {one.message}" for one in error.causes if one.reason == "FieldValueForbidden"
+            f"{cause.field}: {cause.message}"
+            for cause in error.causes
+            if cause.reason == "FieldValueForbidden"
         )
     return ""
 

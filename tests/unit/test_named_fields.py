@@ -47,7 +47,7 @@ def test_every_field_that_a_sentence_of_a_kind_names_is_one_of_its_fields(kind: 
 
 
 def _is_of_another(kind: Kind, field: str) -> bool:
-    return any(field.startswith(one) for one in _BUILT_IN.get(kind.name, ()))
+    return any(field.startswith(text) for text in _BUILT_IN.get(kind.name, ()))
 
 
 @pytest.mark.parametrize("code", list(Code))

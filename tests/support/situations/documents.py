@@ -115,7 +115,7 @@ def request(pod: str, name: str = "web", *, containers: tuple[str, ...] = ("main
     return made(
         "ContainerRecreateRequest",
         name,
-        {"podName": pod, "containers": [{"name": one} for one in containers], **spec},
+        {"podName": pod, "containers": [{"name": container} for container in containers], **spec},
     )
 
 

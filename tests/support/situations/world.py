@@ -32,7 +32,7 @@ from pykruise.kube.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.plans.progress import Phase
 from pykruise.sandbox.cluster import ClusterSettings
@@ -48,10 +48,11 @@ _BUILT_IN: Final = (
     STATEFUL_SETS,
 )
 RESOURCES: Final = {
-    (one.group, one.kind): one for one in (*_BUILT_IN, *(kind.resource for kind in KINDS.values()))
+    (resource.group, resource.kind): resource
+    for resource in (*_BUILT_IN, *(kind.resource for kind in KINDS.values()))
 }
 
-SETTINGS: Final = Settings(
+SETTINGS: Final = ManagerSettings(
     gates=Gates.of(ImagePullJobGate=True, ResourceDistributionGate=True, PodUnavailableBudgetUpdateGate=True),
     flags={"nodeimage-creation-delay": 0.0},
 )
@@ -156,9 +157,9 @@ class World:
         key = Key(self._namespace(kind.resource), name)
         return await explained(self.stage.client, key, now=self.stage.clock(), kind=kind, settings=SETTINGS)
 
-    async def text(self, found: Explanation) -> str:
+    async def text(self, explanation: Explanation) -> str:
         """As a person reads it."""
-        return text(found, now=self.stage.clock())
+        return text(explanation, now=self.stage.clock())
 
     def resource_of(self, document: Object) -> Resource:
         """Of a document."""
@@ -168,7 +169,7 @@ class World:
         """Of `cloneset`, `pod`; `statefulset` is the advanced one."""
         if (kind := KINDS.get(word)) is not None:
             return kind.resource
-        return next(one for one in _BUILT_IN if one.kind.lower() == word)
+        return next(resource for resource in _BUILT_IN if resource.kind.lower() == word)
 
     def _namespace(self, resource: Resource) -> str:
         return self.namespace if resource.namespaced else ""

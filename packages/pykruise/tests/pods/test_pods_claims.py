@@ -14,8 +14,8 @@ from pykruise.kube.values.owners import controller_of, owner_reference
 from pykruise.pods.view import keys
 from pykruise.pods.view.names import IdSource, InstanceId
 from pykruise.pods.workload.claims import (
+    ClaimFate,
     ClaimView,
-    Fate,
     OwnerFacts,
     choose_ids,
     claim_documents,
@@ -55,11 +55,11 @@ def claims(*templates: Document, suffix: str = "abcde") -> list[Document]:
 
 
 def stored(document: Document, *, deleting: bool = False, **metadata: Any) -> ClaimView:
-    found = copy.deepcopy(document)
-    found["metadata"] |= {"uid": f"uid-{found['metadata']['name']}", "resourceVersion": "3", **metadata}
+    result = copy.deepcopy(document)
+    result["metadata"] |= {"uid": f"uid-{result['metadata']['name']}", "resourceVersion": "3", **metadata}
     if deleting:
-        found["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-    return project_claim(orjson.dumps(found | {"status": {"phase": "Bound"}}))
+        result["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+    return project_claim(orjson.dumps(result | {"status": {"phase": "Bound"}}))
 
 
 def view(instance_id: str, name: str = "data", *, deleting: bool = False) -> ClaimView:
@@ -77,23 +77,23 @@ def test_a_claim_is_named_after_template_owner_and_id() -> None:
 def test_a_claim_carries_labels_of_template_selector_and_id_in_this_order() -> None:
     """cloneset 6.7"""
     given = template(labels={"app": "other", "tier": "db"}, annotations={"note": "x"})
-    (found,) = claims(given)
-    assert found["metadata"] == {
+    (labels,) = claims(given)
+    assert labels["metadata"] == {
         "name": "data-web-abcde",
         "namespace": "shop",
         "labels": {"app": "web", "tier": "db", keys.INSTANCE_ID_LABEL: "abcde"},
         "annotations": {"note": "x"},
         "ownerReferences": [OWNER],
     }
-    assert found["spec"] == given["spec"]
-    assert (found["apiVersion"], found["kind"]) == ("v1", "PersistentVolumeClaim")
+    assert labels["spec"] == given["spec"]
+    assert (labels["apiVersion"], labels["kind"]) == ("v1", "PersistentVolumeClaim")
 
 
 def test_the_status_of_a_template_is_not_part_of_a_claim_and_nothing_is_shared_with_it() -> None:
     given = {**template(), "status": {"phase": "Pending"}}
-    (found,) = claims(given)
-    assert "status" not in found
-    found["spec"]["accessModes"].append("ReadWriteMany")
+    (result,) = claims(given)
+    assert "status" not in result
+    result["spec"]["accessModes"].append("ReadWriteMany")
     assert given["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
@@ -106,27 +106,27 @@ def test_the_status_of_a_template_is_not_part_of_a_claim_and_nothing_is_shared_w
     ],
 )
 def test_a_template_that_says_nothing_makes_a_claim_all_the_same(given: Document) -> None:
-    (found,) = claim_documents([given], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
-    assert found["metadata"] == {"name": "-db-0", "namespace": "shop", "labels": {"app": "db"}}
-    assert found["spec"] == {}
+    (result,) = claim_documents([given], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
+    assert result["metadata"] == {"name": "-db-0", "namespace": "shop", "labels": {"app": "db"}}
+    assert result["spec"] == {}
 
 
 def test_a_claim_has_the_finalizers_of_its_template() -> None:
-    (found,) = claims(template(finalizers=["example.com/keep"]))
-    assert found["metadata"]["finalizers"] == ["example.com/keep"]
+    (finalizers,) = claims(template(finalizers=["example.com/keep"]))
+    assert finalizers["metadata"]["finalizers"] == ["example.com/keep"]
 
 
 def test_a_claim_of_an_ordinal_has_no_owner_unless_one_is_given() -> None:
-    (found,) = claim_documents([template()], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
-    assert found["metadata"] == {"name": "data-db-0", "namespace": "shop", "labels": {"app": "db"}}
+    (result,) = claim_documents([template()], owner="db", namespace="shop", suffix="0", labels={"app": "db"})
+    assert result["metadata"] == {"name": "data-db-0", "namespace": "shop", "labels": {"app": "db"}}
 
 
 def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
     """cloneset 6.7"""
     spec = {"containers": [], "volumes": [{"name": "data", "emptyDir": {}}, {"name": "cfg", "emptyDir": {}}]}
     before = copy.deepcopy(spec)
-    found = with_claim_volumes(spec, {"data": "data-web-abcde", "log": "log-web-abcde"})
-    assert found["volumes"] == [
+    claims = with_claim_volumes(spec, {"data": "data-web-abcde", "log": "log-web-abcde"})
+    assert claims["volumes"] == [
         {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-abcde"}},
         {"name": "log", "persistentVolumeClaim": {"claimName": "log-web-abcde"}},
         {"name": "cfg", "emptyDir": {}},
@@ -135,7 +135,7 @@ def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
     assert with_claim_volumes({"containers": []}, {}) == {"containers": []}
     odd = with_claim_volumes({"volumes": [{}]}, {"data": "data-web-abcde"})["volumes"]
     none = with_claim_volumes({"volumes": None}, {"data": "data-web-abcde"})["volumes"]
-    assert odd == [*none, {}] == [found["volumes"][0], {}]
+    assert odd == [*none, {}] == [claims["volumes"][0], {}]
 
 
 # Ids
@@ -143,7 +143,7 @@ def test_a_pod_mounts_its_claims_in_place_of_volumes_of_the_same_name() -> None:
 
 def ids(count: int, *stored_claims: ClaimView, **pods: str) -> tuple[list[str], list[str]]:
     """Chosen ids and those waited for; `active`, `terminating`, `finished`: ids of pods, with spaces."""
-    found = choose_ids(
+    id_choice = choose_ids(
         count,
         claims=stored_claims,
         active=pods.get("active", "").split(),
@@ -151,7 +151,7 @@ def ids(count: int, *stored_claims: ClaimView, **pods: str) -> tuple[list[str], 
         finished=pods.get("finished", "").split(),
         source=SOURCE,
     )
-    return list(found.ids), list(found.waiting)
+    return list(id_choice.ids), list(id_choice.waiting)
 
 
 def test_a_replacement_takes_the_id_and_claim_of_a_pod_that_is_gone() -> None:
@@ -173,24 +173,24 @@ def test_fewer_pods_than_unused_claims_wait_for_no_terminating_pod() -> None:
 
 def test_a_finished_pod_that_stays_gets_a_replacement_with_a_fresh_id() -> None:
     """cloneset 6.7"""
-    (found,), waiting = ids(1, view("aaaaa"), finished="aaaaa")
-    assert found != "aaaaa"
+    (text,), waiting = ids(1, view("aaaaa"), finished="aaaaa")
+    assert text != "aaaaa"
     assert waiting == []
 
 
 def test_a_claim_that_is_being_deleted_gives_its_id_to_no_pod() -> None:
     """cloneset case 51"""
     drawn = SOURCE.fresh_ids(1, used=())[0]
-    (found,), _ = ids(1, view(drawn, deleting=True), view(drawn, "log"))
-    assert found != drawn
+    (text,), _ = ids(1, view(drawn, deleting=True), view(drawn, "log"))
+    assert text != drawn
 
 
 def test_fresh_ids_avoid_every_id_in_use() -> None:
     """cloneset 6.7"""
     drawn = SOURCE.fresh_ids(3, used=())
     for taken in ("active", "terminating", "finished"):
-        found, _ = ids(2, **{taken: " ".join(drawn)})
-        assert not set(found) & set(drawn)
+        result, _ = ids(2, **{taken: " ".join(drawn)})
+        assert not set(result) & set(drawn)
     choice = choose_ids(2, claims=(), active=(), terminating=(), finished=(), source=SOURCE, taken=drawn)
     assert not set(choice.ids) & set(drawn)
 
@@ -203,11 +203,11 @@ def test_without_pods_to_make_no_id_is_chosen(count: int) -> None:
 
 def test_chosen_ids_are_sorted_and_fresh_ones_avoid_those_of_claims_in_use() -> None:
     drawn = SOURCE.fresh_ids(2, used=())
-    given = [view("zzzzz"), *(view(one) for one in drawn)]
-    found, waiting = ids(3, *given, active=drawn[0], finished=drawn[1])
-    assert found == sorted(found)
-    assert "zzzzz" in found
-    assert not {*found} & {*drawn}
+    given = [view("zzzzz"), *(view(instance_id) for instance_id in drawn)]
+    result, waiting = ids(3, *given, active=drawn[0], finished=drawn[1])
+    assert result == sorted(result)
+    assert "zzzzz" in result
+    assert not {*result} & {*drawn}
     assert waiting == []
 
 
@@ -219,8 +219,8 @@ def test_the_same_claims_and_source_give_the_same_ids() -> None:
 def test_a_claim_without_an_id_belongs_to_no_pod() -> None:
     """cloneset 6.6: never match on an empty id"""
     bare = stored(claims(template(), suffix="")[0])
-    (found,), _ = ids(1, bare)
-    assert found
+    (text,), _ = ids(1, bare)
+    assert text
     assert claims_of([bare], "") == []
 
 
@@ -228,7 +228,7 @@ def test_only_what_is_missing_of_a_reused_id_is_made() -> None:
     """cloneset cases 49, 50"""
     wanted = claims(template("data"), template("log"))
     missing = missing_claims(wanted, [stored(wanted[0])])
-    assert [one["metadata"]["name"] for one in missing] == ["log-web-abcde"]
+    assert [entry["metadata"]["name"] for entry in missing] == ["log-web-abcde"]
     assert missing_claims(wanted, map(stored, wanted)) == []
 
 
@@ -238,18 +238,20 @@ def test_only_what_is_missing_of_a_reused_id_is_made() -> None:
 def test_a_pod_that_its_owner_deletes_takes_its_claims_along() -> None:
     """cloneset case 48"""
     given = [view("aaaaa"), view("aaaaa", "log"), view("aaaaa", "old", deleting=True), view("bbbbb")]
-    assert [one.name for one in claims_of(given, "aaaaa")] == ["data-web-aaaaa", "log-web-aaaaa"]
+    assert [claim.name for claim in claims_of(given, "aaaaa")] == ["data-web-aaaaa", "log-web-aaaaa"]
 
 
-def fates(*given: ClaimView, active: str = "", inactive: str = "") -> dict[str, Fate]:
-    pods = {one: (f"web-{one}", f"uid-{one}") for one in inactive.split()}
-    return {one.claim.name: one.fate for one in clean_up(given, active=active.split(), inactive=pods)}
+def fates(*given: ClaimView, active: str = "", inactive: str = "") -> dict[str, ClaimFate]:
+    pods = {part: (f"web-{part}", f"uid-{part}") for part in inactive.split()}
+    return {item.claim.name: item.fate for item in clean_up(given, active=active.split(), inactive=pods)}
 
 
 def test_without_reuse_a_claim_goes_with_the_pod_that_terminates() -> None:
     """cloneset case 46"""
-    found = clean_up([view("aaaaa")], active=(), inactive={"aaaaa": ("web-aaaaa", "pod-uid")})
-    assert [(one.fate, one.pod, one.pod_uid) for one in found] == [(Fate.HAND_OVER, "web-aaaaa", "pod-uid")]
+    clean_ups = clean_up([view("aaaaa")], active=(), inactive={"aaaaa": ("web-aaaaa", "pod-uid")})
+    assert [(clean_up.fate, clean_up.pod, clean_up.pod_uid) for clean_up in clean_ups] == [
+        (ClaimFate.HAND_OVER, "web-aaaaa", "pod-uid")
+    ]
 
 
 def test_handing_a_claim_over_makes_the_pod_its_only_manager() -> None:
@@ -257,9 +259,9 @@ def test_handing_a_claim_over_makes_the_pod_its_only_manager() -> None:
     claim = claims(template())[0]
     claim["metadata"]["uid"] = "claim-uid"
     patch = hand_over_patch(owner_uid="owner-uid", pod="web-abcde", pod_uid="pod-uid", uid="claim-uid")
-    found = apply_strategic_merge(claim, patch, definition="io.k8s.api.core.v1.PersistentVolumeClaim")
-    assert len(found["metadata"]["ownerReferences"]) == 1
-    controller = controller_of(found)
+    result = apply_strategic_merge(claim, patch, definition="io.k8s.api.core.v1.PersistentVolumeClaim")
+    assert len(result["metadata"]["ownerReferences"]) == 1
+    controller = controller_of(result)
     assert controller is not None
     assert (controller.api_version, controller.kind, controller.name, controller.uid) == (
         "v1",
@@ -272,15 +274,15 @@ def test_handing_a_claim_over_makes_the_pod_its_only_manager() -> None:
 def test_without_reuse_a_claim_whose_pod_is_gone_is_deleted() -> None:
     """cloneset case 47"""
     assert fates(view("aaaaa"), view("bbbbb"), active="bbbbb") == {
-        "data-web-aaaaa": Fate.DELETE,
-        "data-web-bbbbb": Fate.KEEP,
+        "data-web-aaaaa": ClaimFate.DELETE,
+        "data-web-bbbbb": ClaimFate.KEEP,
     }
 
 
 def test_claims_that_are_being_deleted_or_have_no_id_are_left_alone() -> None:
     """cloneset case 51"""
     bare = stored(claims(template("bare"), suffix="")[0])
-    assert fates(view("aaaaa", deleting=True), bare) == {bare.name: Fate.KEEP}
+    assert fates(view("aaaaa", deleting=True), bare) == {bare.name: ClaimFate.KEEP}
 
 
 def test_a_claim_follows_the_pod_that_its_owner_has_deleted() -> None:
@@ -292,19 +294,19 @@ def test_a_claim_follows_the_pod_that_its_owner_has_deleted() -> None:
         return stored(claims(template(name))[0], deleting=deleting, **patch["metadata"])
 
     given = [marked("gone", "a"), marked("alive", "b"), marked("gone", "c", deleting=True), view("ddddd")]
-    assert [one.name for one in leaving(given, active_uids={"alive"})] == ["a-web-abcde"]
+    assert [claim.name for claim in leaving(given, active_uids={"alive"})] == ["a-web-abcde"]
 
 
 def test_a_stored_claim_is_read() -> None:
-    found = view("aaaaa")
-    assert (found.namespace, found.name, found.instance_id) == ("shop", "data-web-aaaaa", "aaaaa")
-    assert (found.controller_uid, found.phase, found.resource_version) == ("owner-uid", "Bound", 3)
-    assert not found.is_deleting
+    claim = view("aaaaa")
+    assert (claim.namespace, claim.name, claim.instance_id) == ("shop", "data-web-aaaaa", "aaaaa")
+    assert (claim.controller_uid, claim.phase, claim.resource_version) == ("owner-uid", "Bound", 3)
+    assert not claim.is_deleting
 
 
 def test_a_stored_claim_is_read_with_what_it_has() -> None:
     since = "2026-01-31T12:00:00Z"
-    found = project_claim(
+    claim = project_claim(
         orjson.dumps(
             {
                 "metadata": {
@@ -334,11 +336,11 @@ def test_a_stored_claim_is_read_with_what_it_has() -> None:
             }
         )
     )
-    assert (found.leaves_with, found.grown_by, found.controller_uid) == ("pod-uid", "web", "s")
-    assert found.owners == (OwnerFacts("Pod", "web-0", "p"), OwnerFacts("StatefulSet", "web", "s"))
-    assert (found.storage_class, found.access_modes, found.phase) == ("fast", ("ReadWriteOnce",), "Bound")
-    assert (found.requested, found.capacity) == (1000 * 10**9, 500 * 10**9)
-    assert found.resize_pending_since == parse_time(since)
+    assert (claim.leaves_with, claim.grown_by, claim.controller_uid) == ("pod-uid", "web", "s")
+    assert claim.owners == (OwnerFacts("Pod", "web-0", "p"), OwnerFacts("StatefulSet", "web", "s"))
+    assert (claim.storage_class, claim.access_modes, claim.phase) == ("fast", ("ReadWriteOnce",), "Bound")
+    assert (claim.requested, claim.capacity) == (1000 * 10**9, 500 * 10**9)
+    assert claim.resize_pending_since == parse_time(since)
 
 
 @pytest.mark.parametrize(
@@ -359,8 +361,8 @@ def test_a_stored_claim_is_read_with_what_it_has() -> None:
 )
 def test_what_a_claim_does_not_say_or_cannot_be_read_is_absent(fields: Document) -> None:
     metadata = {"name": "x", "labels": None, "annotations": None, "ownerReferences": None}
-    found = project_claim(orjson.dumps({"metadata": metadata, **fields}))
-    assert found == ClaimView(
+    claim = project_claim(orjson.dumps({"metadata": metadata, **fields}))
+    assert claim == ClaimView(
         namespace="", name="x", uid="", resource_version=0, instance_id=InstanceId(""), labels={}
     )
 
@@ -379,8 +381,8 @@ def test_a_file_system_is_pending_while_its_condition_is_true(condition: Documen
 
 
 def test_a_claim_of_another_owner_is_read_too() -> None:
-    found = project_claim(b'{"metadata":{"name":"x","ownerReferences":[{"uid":"u"}]},"status":null}')
-    assert (found.controller_uid, found.instance_id) == ("", InstanceId(""))
+    claim = project_claim(b'{"metadata":{"name":"x","ownerReferences":[{"uid":"u"}]},"status":null}')
+    assert (claim.controller_uid, claim.instance_id) == ("", InstanceId(""))
 
 
 # The hash of the templates
@@ -520,15 +522,15 @@ def wanted(image: str, *revisions: Any, claim_hash: str) -> Any:
 def test_other_claim_templates_alone_make_no_revision_and_leave_the_recorded_hash() -> None:
     """cloneset case 56"""
     latest = revision("web-a", 1, "a:1", **{keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "1"})
-    found = wanted("a:1", latest, claim_hash=templates_hash([PVC_1]))
-    assert (found.revision.name, found.create, found.patch) == ("web-a", None, None)
+    result = wanted("a:1", latest, claim_hash=templates_hash([PVC_1]))
+    assert (result.revision.name, result.create, result.patch) == ("web-a", None, None)
 
 
 def test_a_rollback_records_the_hash_on_a_revision_without_annotations() -> None:
     """cloneset case 58"""
     older, latest = revision("web-a", 1, "a:1"), revision("web-b", 2, "a:2")
-    found = wanted("a:1", older, latest, claim_hash=templates_hash([PVC_1]))
-    assert found.patch == {
+    result = wanted("a:1", older, latest, claim_hash=templates_hash([PVC_1]))
+    assert result.patch == {
         "revision": 3,
         "metadata": {"annotations": {keys.CLAIM_TEMPLATES_HASH_ANNOTATION: "1129974074"}},
     }

@@ -13,10 +13,10 @@ NOW = 1_000.0
 def marks(*, min_ready_seconds: int = 0, to_delete: tuple[str, ...] = (), **fields: Any) -> int:
     """Of one pod."""
     pod = PodView(namespace="default", name="web-a", uid="uid-a", resource_version=5, **fields)
-    (found,) = marks_of(
+    (marks,) = marks_of(
         [pod], update="new", to_delete=frozenset(to_delete), min_ready_seconds=min_ready_seconds, now=NOW
     )
-    return found
+    return marks
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_each_thing_that_counts_is_a_bit_of_its_own(fields: dict[str, Any], mark
 def test_a_pod_is_available_once_it_has_been_ready_for_long_enough(
     min_ready_seconds: int, ready_since: float | None, is_available: bool
 ) -> None:
-    found = marks(
+    number = marks(
         min_ready_seconds=min_ready_seconds, is_serving=True, is_ready=True, ready_since=ready_since
     )
-    assert found == Mark.READY | (Mark.AVAILABLE if is_available else 0)
+    assert number == Mark.READY | (Mark.AVAILABLE if is_available else 0)
 
 
 def test_pods_to_delete_names_pods() -> None:

@@ -1,4 +1,4 @@
-"""What applying a manifest would do, of a kind about which no more is known than its plan.
+"""Forecast for a kind that has nothing but its plan.
 
 manifest ──dry run──▶ Sight as it would be ──the kind's plan──▶ Outlook: the writes that would come first
 """
@@ -8,19 +8,19 @@ from typing import assert_never
 
 from pykruise.cli.insight.admitted import asked
 from pykruise.cli.insight.look import look_at
-from pykruise.cli.insight.outlook import Batch, Fate, Outlook, by_reason
+from pykruise.cli.insight.outlook import Outlook, OutlookBatch, PodFate, by_reason
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
-from pykruise.manager.settings import Settings
+from pykruise.manager.settings import ManagerSettings
 from pykruise.plans.kind import Kind
 from pykruise.runtime.actions import Action, Create, Delete, Patch
 from pykruise.runtime.plan import Chain, Plan
 
 
 async def forecast_any(
-    client: Client, kind: Kind, document: Document, key: Key, now: Instant, settings: Settings | None
+    client: Client, kind: Kind, document: Document, key: Key, now: Instant, settings: ManagerSettings | None
 ) -> Outlook:
     """Look, and ask admission in a dry run. Writes nothing. Raises KubeError for what cannot be read."""
     verdict = await asked(client, kind.resource, key, document)
@@ -47,14 +47,14 @@ def _notes(plan: Plan) -> Iterator[str]:
         yield plan.waiting.full_message
 
 
-def _batches(plan: Plan, key: Key) -> Iterator[Batch]:
+def _batches(plan: Plan, key: Key) -> Iterator[OutlookBatch]:
     """One for each stage that writes to more than the object itself."""
     number = 0
     for stage in plan.stages:
         chains = [chain for chain in stage.chains if not _is_bookkeeping(chain, key)]
         if chains:
             number += 1
-            yield Batch(number=number, fates=tuple(_fate(chain) for chain in chains))
+            yield OutlookBatch(number=number, fates=tuple(_fate(chain) for chain in chains))
 
 
 def _is_bookkeeping(chain: Chain, key: Key) -> bool:
@@ -67,13 +67,13 @@ def _is_of_the_spec(action: Patch) -> bool:
     return not action.subresource and isinstance(action.body, dict) and "spec" in action.body
 
 
-def _fate(chain: Chain) -> Fate:
+def _fate(chain: Chain) -> PodFate:
     """The write, and what it is about: names that are chosen for this plan alone say less than why."""
     step = chain.steps[-1]
     verb = f"{_verb_of(step.action)} {step.action.resource.kind}"
     if chain.has_random_name:
-        return Fate(pod=step.because, do=verb)
-    return Fate(pod=chain.subject or step.action.key.name, do=f"{verb} ({step.because})")
+        return PodFate(pod=step.because, do=verb)
+    return PodFate(pod=chain.subject or step.action.key.name, do=f"{verb} ({step.because})")
 
 
 def _verb_of(action: Action) -> str:

@@ -1,7 +1,7 @@
 """The volume claims of a CloneSet's pods: which ids pods get, and what is written besides the pods.
 
 Snapshot ──▶ clean_up_stages() ──▶ claims without a pod go, claims of a pod on its way out go with it
-WorkingSet ──▶ ids_of_new_pods(), claims_to_create(), with_claims() ──▶ scale.py creates pods
+CloneSetWorkingSet ──▶ ids_of_new_pods(), claims_to_create(), with_claims() ──▶ scale.py creates pods
            └─▶ claims_to_delete() ──▶ phase.py deletes pods
            └─▶ claims_to_hand_over() ──▶ plan.py releases pods
 
@@ -12,9 +12,9 @@ that is deleted by hand leaves them to its successor when `enablePVCReuse` is on
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from pykruise.kinds.cloneset.snapshot import CloneSetView, Snapshot
+from pykruise.kinds.cloneset.snapshot import CloneSetSnapshot, CloneSetView
 from pykruise.kinds.cloneset.types import CloneSetSpec
-from pykruise.kinds.cloneset.working_set import WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.patches.types import PatchType
@@ -26,9 +26,9 @@ from pykruise.pods.view import keys
 from pykruise.pods.view.names import InstanceId
 from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import (
+    ClaimFate,
     ClaimView,
     CleanUp,
-    Fate,
     IdChoice,
     choose_ids,
     claim_documents,
@@ -57,7 +57,7 @@ _KEEPS_CLAIMS: Final = Reason(
 # Ids
 
 
-def ids_of_new_pods(ws: WorkingSet, count: int) -> IdChoice:
+def ids_of_new_pods(ws: CloneSetWorkingSet, count: int) -> IdChoice:
     """Ids of `count` new pods; fewer when the last pod of a leftover claim still terminates."""
     snapshot = ws.snapshot
     follow = {claim.instance_id for claim in _leaving(snapshot)}
@@ -77,7 +77,7 @@ def ids_of_new_pods(ws: WorkingSet, count: int) -> IdChoice:
 # With a new pod
 
 
-def claims_to_create(ws: WorkingSet, instance_id: InstanceId) -> tuple[Step, ...]:
+def claims_to_create(ws: CloneSetWorkingSet, instance_id: InstanceId) -> tuple[Step, ...]:
     """The claims that a new pod of this id lacks, to be made before it."""
     templates = ws.spec.volume_claim_templates
     if not templates:
@@ -107,7 +107,7 @@ def _create_step(document: Document, *, pod: str) -> Step:
     )
 
 
-def with_claims(ws: WorkingSet, pod_spec: Document, instance_id: InstanceId) -> Document:
+def with_claims(ws: CloneSetWorkingSet, pod_spec: Document, instance_id: InstanceId) -> Document:
     """The pod's spec with its claims as volumes. The spec that is given stays as it is."""
     names = map(template_name, ws.spec.volume_claim_templates or ())
     owner = ws.snapshot.cloneset.name
@@ -119,8 +119,8 @@ def with_claims(ws: WorkingSet, pod_spec: Document, instance_id: InstanceId) -> 
 # With a pod that goes
 
 
-def claims_to_announce(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
-    """What comes before the deletion of a pod whose claims a successor could take over: that they go too."""
+def claims_to_announce(ws: CloneSetWorkingSet, pod: PodView) -> tuple[Step, ...]:
+    """Announcement before the deletion of a pod whose claims a successor could take over: they are deleted too."""
     if not ws.spec.reuses_claims:
         return ()  # no pod would take them over: cleaning up ends what was begun
     claims = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
@@ -139,7 +139,7 @@ def _leave_step(claim: ClaimView, pod_uid: str | None, *, because: str) -> Step:
     )
 
 
-def claims_to_delete(ws: WorkingSet, pod: PodView) -> tuple[Step, ...]:
+def claims_to_delete(ws: CloneSetWorkingSet, pod: PodView) -> tuple[Step, ...]:
     """The claims that go with a pod which the CloneSet deletes; to be deleted after it, never before."""
     claims = claims_of(ws.claims.get(InstanceId(pod.instance_id), ()), pod.instance_id)
     return tuple(_delete_step(claim, because=f"its pod {pod.name} was deleted") for claim in claims)
@@ -153,7 +153,7 @@ def _delete_step(claim: ClaimView, *, because: str) -> Step:
     )
 
 
-def claims_to_hand_over(snapshot: Snapshot, pod: PodView) -> tuple[Step, ...]:
+def claims_to_hand_over(snapshot: CloneSetSnapshot, pod: PodView) -> tuple[Step, ...]:
     """The claims of an active pod that is released: its own from now on, or its successor would want them."""
     return tuple(
         _hand_over_step(snapshot.cloneset, claim, pod=pod.name, pod_uid=pod.uid)
@@ -181,20 +181,22 @@ def _hand_over_step(cloneset: CloneSetView, claim: ClaimView, *, pod: str, pod_u
 # Without a pod
 
 
-def _leaving(snapshot: Snapshot) -> list[ClaimView]:
+def _leaving(snapshot: CloneSetSnapshot) -> list[ClaimView]:
     active = {pod.uid for pod in snapshot.pods if pod.is_active}
     return leaving(snapshot.claims, active_uids=active)
 
 
-def clean_up_stages(snapshot: Snapshot, spec: CloneSetSpec, *, touched: Collection[str]) -> tuple[Stage, ...]:
-    """What becomes of claims that no active pod mounts. `touched`: names of pods that are written to."""
+def clean_up_stages(
+    snapshot: CloneSetSnapshot, spec: CloneSetSpec, *, touched: Collection[str]
+) -> tuple[Stage, ...]:
+    """Stages for claims that no active pod mounts. `touched`: names of pods that are written to."""
     if not snapshot.claims:
         return ()
     chains = _finishing(snapshot, touched) if spec.reuses_claims else _without_reuse(snapshot)
     return stage_of(Purpose.CLEAN_UP_CLAIMS, chains)
 
 
-def _finishing(snapshot: Snapshot, touched: Collection[str]) -> tuple[Chain, ...]:
+def _finishing(snapshot: CloneSetSnapshot, touched: Collection[str]) -> tuple[Chain, ...]:
     """Deletions of pods with their claims that were interrupted: ended, or taken back when the pod stayed."""
     stayed = {pod.uid for pod in snapshot.pods if pod.name not in touched}
     gone = {claim.uid for claim in _leaving(snapshot)}
@@ -208,7 +210,7 @@ def _finishing(snapshot: Snapshot, touched: Collection[str]) -> tuple[Chain, ...
     return tuple(Chain(subject=name, steps=(step,)) for name, step in steps.items())
 
 
-def _without_reuse(snapshot: Snapshot) -> tuple[Chain, ...]:
+def _without_reuse(snapshot: CloneSetSnapshot) -> tuple[Chain, ...]:
     active = {pod.instance_id for pod in snapshot.pods if pod.is_active}
     inactive: Mapping[str, tuple[str, str]] = {
         pod.instance_id: (pod.name, pod.uid) for pod in snapshot.pods if not pod.is_active
@@ -217,12 +219,12 @@ def _without_reuse(snapshot: Snapshot) -> tuple[Chain, ...]:
     return tuple(
         Chain(subject=fate.claim.name, steps=(_clean_up_step(snapshot.cloneset, fate),))
         for fate in sorted(fates, key=lambda fate: fate.claim.name)
-        if fate.fate is not Fate.KEEP
+        if fate.fate is not ClaimFate.KEEP
     )
 
 
 def _clean_up_step(cloneset: CloneSetView, fate: CleanUp) -> Step:
-    if fate.fate is Fate.HAND_OVER:
+    if fate.fate is ClaimFate.HAND_OVER:
         return _hand_over_step(cloneset, fate.claim, pod=fate.pod, pod_uid=fate.pod_uid)
     return _delete_step(fate.claim, because="its pod is gone, and claims are not reused")
 
@@ -230,7 +232,7 @@ def _clean_up_step(cloneset: CloneSetView, fate: CleanUp) -> Step:
 # What people ask about
 
 
-def keeping_their_claims(ws: WorkingSet, *, touched: Collection[str]) -> dict[str, Reason]:
+def keeping_their_claims(ws: CloneSetWorkingSet, *, touched: Collection[str]) -> dict[str, Reason]:
     """Pods that stay as they are although the claim templates changed, by name, with the reason."""
     recorded = ws.update.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
     if recorded is None or recorded == templates_hash(ws.spec.volume_claim_templates):

@@ -1,6 +1,6 @@
 """How many pods there are: creating what is missing, deleting what is specified or surplus.
 
-WorkingSet + Numbers ──▶ plan_scale() ──▶ Phase
+CloneSetWorkingSet + Numbers ──▶ plan_scale() ──▶ Phase
 
 Pure. One of three things happens in a plan, in this order: pods whose deletion is no longer wanted are kept;
 missing pods are created; pods leave (those already on their way, those specified, those too many).
@@ -19,11 +19,11 @@ from pykruise.kinds.cloneset.claims import (
     with_claims,
 )
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
-from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
+from pykruise.kinds.cloneset.working_set import CloneSetWorkingSet, Mark
 from pykruise.kube.documents import Document
 from pykruise.kube.ids import Key
 from pykruise.kube.resources import PODS
-from pykruise.plans.phases import MOST_AT_ONCE, Phase, delete_steps, pod_chain, stage_of, state_step
+from pykruise.plans.phases import MOST_AT_ONCE, PlanPhase, delete_steps, pod_chain, stage_of, state_step
 from pykruise.plans.purposes import Purpose
 from pykruise.pods.in_place import with_ready_gates
 from pykruise.pods.lifecycle.ordering import deletion_order
@@ -43,7 +43,7 @@ _LEAVES_CLAIMS: Final = Reason(
 )
 
 
-def plan_scale(ws: WorkingSet) -> Phase:
+def plan_scale(ws: CloneSetWorkingSet) -> PlanPhase:
     """The scale phase. A phase with stages means: something changes, updates wait."""
     kept = _keep(ws)
     if kept:
@@ -62,7 +62,7 @@ def _by_name(pods: Iterable[PodView]) -> list[PodView]:
     return sorted(pods, key=lambda pod: pod.name)
 
 
-def _limit_note(ws: WorkingSet, numbers: Numbers) -> tuple[Note, ...]:
+def _limit_note(ws: CloneSetWorkingSet, numbers: Numbers) -> tuple[Note, ...]:
     if numbers.create <= numbers.create_now:
         return ()
     limit = ws.limits.scale_max_unavailable
@@ -76,7 +76,7 @@ def _limit_note(ws: WorkingSet, numbers: Numbers) -> tuple[Note, ...]:
 # Keeping pods whose deletion is no longer wanted
 
 
-def _keep(ws: WorkingSet) -> Phase | None:
+def _keep(ws: CloneSetWorkingSet) -> PlanPhase | None:
     """Pods in PreparingDelete that are wanted again go back to PreparingNormal."""
     waiting = list(ws.marked(Mark.PRE_DELETING))
     if not waiting:
@@ -92,22 +92,22 @@ def _keep(ws: WorkingSet) -> Phase | None:
     because = "its deletion is no longer wanted"
     state = LifecycleState.PREPARING_NORMAL
     chains = (pod_chain(pod, state_step(pod, state, now=ws.now, because=because)) for pod in back)
-    return Phase(stages=stage_of(Purpose.KEEP_PODS, chains))
+    return PlanPhase(stages=stage_of(Purpose.KEEP_PODS, chains))
 
 
 # Creating
 
 
-def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
+def _create(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     """First the missing pods of the current revision, then those of the update revision."""
     count = min(numbers.create_now, MOST_AT_ONCE)
     if count <= 0:
-        return Phase()
+        return PlanPhase()
     choice = ids_of_new_pods(ws, count)
     ids = choice.ids
     skipped = {pod.name: _LEAVES_CLAIMS for pod in ws.snapshot.pods if pod.instance_id in choice.waiting}
     if not ids:
-        return Phase(skipped=skipped)
+        return PlanPhase(skipped=skipped)
     old = min(len(ids), numbers.create_old)
     chains: list[Chain] = []
     for revision, chosen in ((ws.current, ids[:old]), (ws.update, ids[old:])):
@@ -116,7 +116,7 @@ def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
         for instance_id, document in zip(chosen, documents, strict=True):
             chains.append(_create_chain(document, because, claims=claims_to_create(ws, instance_id)))
     stages = stage_of(Purpose.CREATE_PODS, chains, ramp=True)
-    return Phase(stages=stages, skipped=skipped, is_partial=count < numbers.create_now)
+    return PlanPhase(stages=stages, skipped=skipped, is_partial=count < numbers.create_now)
 
 
 def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...]) -> Chain:
@@ -130,7 +130,9 @@ def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...])
     return Chain(subject=name, steps=(*claims, step), has_random_name=True)
 
 
-def pod_documents(ws: WorkingSet, revision: RevisionView, ids: Sequence[InstanceId]) -> Iterator[Document]:
+def pod_documents(
+    ws: CloneSetWorkingSet, revision: RevisionView, ids: Sequence[InstanceId]
+) -> Iterator[Document]:
     """New pods of a revision. What is the same in all of them is shared, not copied: do not change it."""
     owner = ws.snapshot.cloneset
     metadata = pod_metadata(revision.template)
@@ -175,7 +177,7 @@ class Parting(msgspec.Struct):
     is_partial: bool = False
 
 
-def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str) -> Parting:
+def part(ws: CloneSetWorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str) -> Parting:
     """Delete what the budget allows, in order: the rule of specified deletion, scale-in and recreation."""
     parting = Parting(ready_budget=ready_budget, chains=[], skipped={})
     for pod in pods:
@@ -197,15 +199,17 @@ def part(ws: WorkingSet, pods: Iterable[PodView], *, ready_budget: int, why: str
     return parting
 
 
-def _delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[Step, ...], Reason | None]:
-    """What a deletion of the pod takes now, its claims with it: steps, or none and why it waits."""
+def _delete_steps(
+    ws: CloneSetWorkingSet, pod: PodView, *, because: str
+) -> tuple[tuple[Step, ...], Reason | None]:
+    """Steps for deleting the pod with its claims, or no steps and the reason for waiting."""
     steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
     if not any(isinstance(step.action, Delete) for step in steps):
         return steps, waits
     return (*claims_to_announce(ws, pod), *steps, *claims_to_delete(ws, pod)), waits
 
 
-def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
+def _delete(ws: CloneSetWorkingSet, numbers: Numbers) -> PlanPhase:
     """Pods already on their way, then specified ones, then surplus ones; the first that act end the phase."""
     waiting = _by_name(ws.marked(Mark.PRE_DELETING))
     # Out of service already: no budget is asked.
@@ -218,16 +222,16 @@ def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
         going = part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
         return _phase(going, skipped)
     if waiting:
-        return Phase(skipped=skipped)  # the surplus is looked at again once these are gone
+        return PlanPhase(skipped=skipped)  # the surplus is looked at again once these are gone
     return _phase(part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus"))
 
 
-def _phase(going: Parting, skipped: Mapping[str, Reason] = {}) -> Phase:
+def _phase(going: Parting, skipped: Mapping[str, Reason] = {}) -> PlanPhase:
     stages = stage_of(Purpose.DELETE_PODS, going.chains)
-    return Phase(stages=stages, skipped={**skipped, **going.skipped}, is_partial=going.is_partial)
+    return PlanPhase(stages=stages, skipped={**skipped, **going.skipped}, is_partial=going.is_partial)
 
 
-def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:
+def _victims(ws: CloneSetWorkingSet, numbers: Numbers) -> list[PodView]:
     """As many of older revisions as the partition has too many, the rest of the update revision."""
     if numbers.remove <= 0:  # of most plans: nothing is looked through
         return []
@@ -242,7 +246,7 @@ def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:
     ]
 
 
-def _first_victims(ws: WorkingSet, pods: list[PodView], count: int) -> list[PodView]:
+def _first_victims(ws: CloneSetWorkingSet, pods: list[PodView], count: int) -> list[PodView]:
     if count <= 0:
         return []
     available = {pod.name for pod in ws.marked(Mark.AVAILABLE)}

@@ -1,6 +1,6 @@
 """The pods of a CloneSet, looked at once for all decisions of a plan.
 
-Snapshot + revisions + limits ──▶ working_set() ──▶ WorkingSet ──▶ numbers, scale.py, update.py, status.py
+Snapshot + revisions + limits ──▶ working_set() ──▶ CloneSetWorkingSet ──▶ numbers, scale.py, update.py, status.py
 
 Pure. Every active pod gets its marks (bits) in one pass; counting and choosing then only read the marks. That
 keeps a plan over ten thousand pods within milliseconds.
@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.limits import Limits, Numbers, Sort, Tally, numbers_of, tally_of
-from pykruise.kinds.cloneset.snapshot import Settings, Snapshot
+from pykruise.kinds.cloneset.limits import CloneSetLimits, CloneSetTally, Numbers, Sort, numbers_of, tally_of
+from pykruise.kinds.cloneset.snapshot import CloneSetSettings, CloneSetSnapshot
 from pykruise.kinds.cloneset.types import CloneSetSpec
 from pykruise.kube.clock import Instant
 from pykruise.plans.in_place import Recall
@@ -27,10 +27,10 @@ from pykruise.pods.workload.revisions import RevisionView
 
 
 class Mark:
-    """What is true of a pod, as bits."""
+    """Facts about a pod, as bits."""
 
     NEW: Final = 1
-    """Of the update revision."""
+    """The pod has the update revision."""
     PRE_DELETING: Final = 2
     """Waits in PreparingDelete."""
     TO_DELETE: Final = 4
@@ -50,14 +50,14 @@ _SORTS: Final = tuple(
 )
 
 
-class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
+class CloneSetWorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     """The active pods with their marks, and what they are measured against."""
 
-    snapshot: Snapshot
+    snapshot: CloneSetSnapshot
     recall: Recall
-    """What the last plan has found, and this one finds, of pods in updates."""
+    """Findings of the last plan, and of this one, about pods in updates."""
     spec: CloneSetSpec
-    limits: Limits
+    limits: CloneSetLimits
     update: RevisionView
     current: RevisionView
     pods: Sequence[PodView]
@@ -69,10 +69,10 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
     present: int = 0
     """Bits that any of `marks` has: most plans need not look for pods that are on their way out."""
     claims: Mapping[InstanceId, Sequence[ClaimView]] = {}
-    """By id, sorted by name; those without an id belong to no pod and are left out."""
+    """Claims by instance ID, sorted by name; claims without an ID belong to no pod and are left out."""
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> CloneSetSettings:
         """Gates and flags."""
         return self.snapshot.settings
 
@@ -116,7 +116,7 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
         ]
         return self._numbers(tally(marks))
 
-    def _numbers(self, counted: Tally) -> Numbers:
+    def _numbers(self, counted: CloneSetTally) -> Numbers:
         strategy = self.spec.scale_strategy
         return numbers_of(
             counted,
@@ -128,7 +128,7 @@ class WorkingSet(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def tally(marks: Iterable[int]) -> Tally:
+def tally(marks: Iterable[int]) -> CloneSetTally:
     """Count pods by their marks."""
     counts: Counter[Sort] = Counter()
     for bits, count in Counter(marks).items():
@@ -137,14 +137,14 @@ def tally(marks: Iterable[int]) -> Tally:
 
 
 def working_set(
-    snapshot: Snapshot,
+    snapshot: CloneSetSnapshot,
     *,
     spec: CloneSetSpec,
-    limits: Limits,
+    limits: CloneSetLimits,
     update: RevisionView,
     current: RevisionView,
     pods: Sequence[PodView],
-) -> WorkingSet:
+) -> CloneSetWorkingSet:
     """`pods` are the active ones that match the selector."""
     strategy = spec.scale_strategy
     to_delete = frozenset((strategy.pods_to_delete if strategy else None) or ())
@@ -161,7 +161,7 @@ def working_set(
             bits | Mark.NEW if pod.state == LifecycleState.PREPARING_UPDATE else bits
             for pod, bits in zip(pods, marks, strict=True)
         ]
-    return WorkingSet(
+    return CloneSetWorkingSet(
         snapshot=snapshot,
         recall=Recall(snapshot.seen),
         spec=spec,

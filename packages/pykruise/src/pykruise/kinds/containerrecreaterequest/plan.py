@@ -1,4 +1,4 @@
-"""What the manager does for a ContainerRecreateRequest: the table of contents of the decision.
+"""The manager's decision for a ContainerRecreateRequest: its table of contents.
 
 Snapshot ──▶ plan_request() ──▶ Plan: the pod out of service before and back after, the mirror of its containers'
                                       statuses, the end of a request that is not carried out, its deletion
@@ -21,10 +21,10 @@ from pykruise.kinds.containerrecreaterequest.view import (
     ACTIVE_LABEL,
     TURN_ANNOTATION,
     WAITS,
-    Readable,
+    ReadableContainerRecreateRequest,
     ReadableRequestView,
+    RecreationSnapshot,
     RequestView,
-    Snapshot,
     is_readable,
 )
 from pykruise.kube.clock import Instant, format_time, parse_time
@@ -66,7 +66,7 @@ class Ending(StrEnum):
     TOO_LATE = "recreating has exceeded the activeDeadlineSeconds"
 
 
-def plan_request(snapshot: Snapshot) -> Plan:
+def plan_request(snapshot: RecreationSnapshot) -> Plan:
     """Everything to be written for this request now, and when to look again."""
     request = snapshot.request
     if request.is_deleting or request.is_over:
@@ -87,8 +87,8 @@ def plan_request(snapshot: Snapshot) -> Plan:
     return _during(snapshot, pod, again_s)
 
 
-def _times_left(snapshot: Readable) -> Iterator[tuple[str, float]]:
-    """By the message of the end: seconds until it."""
+def _times_left(snapshot: ReadableContainerRecreateRequest) -> Iterator[tuple[str, float]]:
+    """Message of the end to the seconds until it."""
     request, now = snapshot.request, snapshot.now
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
         began = max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
@@ -97,7 +97,7 @@ def _times_left(snapshot: Readable) -> Iterator[tuple[str, float]]:
         yield Ending.TOO_LATE, request.created_at + limit - now
 
 
-def _note_turn(snapshot: Snapshot) -> Stage:
+def _note_turn(snapshot: RecreationSnapshot) -> Stage:
     """That it waits for another request, or since when it does not any more: its creation does not say it. In whole
     seconds, none too early."""
     since = WAITS if _is_behind_another(snapshot) else format_time(math.ceil(snapshot.turn_at))
@@ -105,7 +105,7 @@ def _note_turn(snapshot: Snapshot) -> Stage:
     return _stage(Purpose.MARK_REQUEST, snapshot.request, patch)
 
 
-def _is_behind_another(snapshot: Snapshot) -> bool:
+def _is_behind_another(snapshot: RecreationSnapshot) -> bool:
     """Whether another request for the pod is carried out."""
     return snapshot.turn_at == math.inf
 
@@ -121,7 +121,7 @@ def _time(text: str | None) -> Instant | None:
         return None
 
 
-def _not_begun(snapshot: Readable, pod: PodView) -> Reason:
+def _not_begun(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason:
     if _is_behind_another(snapshot):
         return Reason(Code.PARALLELISM, "another request for the pod is carried out first")
     since = snapshot.now - max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
@@ -134,7 +134,7 @@ def _not_begun(snapshot: Readable, pod: PodView) -> Reason:
 # While the agent is at work
 
 
-def _during(snapshot: Readable, pod: PodView, again_s: float | None) -> Plan:
+def _during(snapshot: ReadableContainerRecreateRequest, pod: PodView, again_s: float | None) -> Plan:
     request = snapshot.request
     stages = _hold_back(snapshot, pod)
     status = dict(request.stored_status)
@@ -150,7 +150,7 @@ def _during(snapshot: Readable, pod: PodView, again_s: float | None) -> Plan:
     )
 
 
-def _obstacle(snapshot: Readable, pod: PodView) -> Reason | None:
+def _obstacle(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> Reason | None:
     """What the pod waits for that no agent can change."""
     reason = waiting_for_pods(blockers_of([pod], None, now=snapshot.now, correction=OF_THE_WORKLOAD))
     return reason if reason is not None and reason.code in NEEDS_A_PERSON else None
@@ -199,7 +199,7 @@ def _unfinished(request: ReadableRequestView) -> Reason:
     return Reason(Code.PODS_ACTIVE, "the agent has still to say that it is done")
 
 
-def _hold_back(snapshot: Readable, pod: PodView) -> tuple[Stage, ...]:
+def _hold_back(snapshot: ReadableContainerRecreateRequest, pod: PodView) -> tuple[Stage, ...]:
     """The pod out of service, once; then the condition from which the agent counts the grace period."""
     request = snapshot.request
     strategy = request.spec.strategy
@@ -246,14 +246,14 @@ def _message(request: RequestView) -> Message:
 # At the end
 
 
-def _ending(snapshot: Snapshot, message: str) -> Plan:
+def _ending(snapshot: RecreationSnapshot, message: str) -> Plan:
     """It is not carried out, or not any more."""
     request = snapshot.request
     status = {"phase": "Completed", "completionTime": format_time(snapshot.now), "message": message}
     return Plan(stages=(_stage(Purpose.REPORT_STATUS, request, _status_patch(request, status)),))
 
 
-def _after_end(snapshot: Snapshot) -> Plan:
+def _after_end(snapshot: RecreationSnapshot) -> Plan:
     """The pod is back in service, then the request is no longer the agent's business; at its time it goes."""
     request, pod = snapshot.request, snapshot.pod
     stages = []

@@ -6,7 +6,7 @@ status ──▶ headline_of()      ──▶ INSIGHT (plans/insight.py)
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykruise.kinds.imagelistpulljob.snapshot import Snapshot
+from pykruise.kinds.imagelistpulljob.snapshot import ImageListPullJobSnapshot
 from pykruise.kube.ids import Key
 from pykruise.plans.insight import Child, Insight
 from pykruise.pods.images.pull_jobs import IMAGE_PULL_JOBS
@@ -19,7 +19,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     return f"of {images} {succeeded} are everywhere, {completed - succeeded} failed on nodes"
 
 
-def children(snapshot: Snapshot) -> Iterator[Child]:
+def children(snapshot: ImageListPullJobSnapshot) -> Iterator[Child]:
     """The ImagePullJob of each image that is listed, by name."""
     listed = frozenset(snapshot.job.spec.images) if snapshot.job.spec is not None else frozenset[str]()
     for child in sorted(snapshot.children, key=lambda child: child.name):

@@ -5,17 +5,17 @@ a document ──▶ SHOWN.progress_of() (plans/progress.py)
 
 from typing import Final
 
-from pykruise.plans.progress import Count, Counts, Items, Phase, Rules, When, Zero
+from pykruise.plans.progress import Count, Items, Phase, PhaseRules, ProgressCounts, When, Zero
 from pykruise.plans.shown import Cell, Shown
 
 SHOWN: Final = Shown(
     kind="PodProbeMarker",
     place=110,
-    progress=Rules(
+    progress=PhaseRules(
         rules=(
             When(phase=Phase.DEGRADED, all=(Zero(Count("status.matchedPods")),), details="it selects no pod"),
         ),
-        counts=Counts(wanted=Count("status.matchedPods")),
+        counts=ProgressCounts(wanted=Count("status.matchedPods")),
         details="{wanted} pods are checked",
     ),
     columns=(Cell("TARGETS", "status.matchedPods"), Cell("PROBES", Items("spec.probes"))),

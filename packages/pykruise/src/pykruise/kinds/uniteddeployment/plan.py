@@ -1,4 +1,4 @@
-"""What is done for a UnitedDeployment now: the table of contents of the decision.
+"""The decision for a UnitedDeployment: its table of contents.
 
 Snapshot ──▶ revision ▸ whose workloads ▸ schedulability ▸ allocation ──▶ Plan:
              which subsets are passed over ▸ adopt, release ▸ mark pods ▸ create ▸ delete ▸ shrink and update ▸ grow
@@ -14,22 +14,22 @@ from typing import Final
 
 import msgspec
 
-from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, Share, allocate
-from pykruise.kinds.uniteddeployment.building import Wanted, change_of, replicas_change_of
-from pykruise.kinds.uniteddeployment.ownership import Ownership, adoption, ownership_of, release
+from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, SubsetShare, allocate
+from pykruise.kinds.uniteddeployment.building import WantedWorkload, change_of, replicas_change_of
+from pykruise.kinds.uniteddeployment.ownership import WorkloadOwnership, adoption, ownership_of, release
 from pykruise.kinds.uniteddeployment.schedulability import (
-    Verdict,
+    SchedulabilityVerdict,
     judge,
     passed_over_again,
     schedulable_of,
 )
-from pykruise.kinds.uniteddeployment.snapshot import Readable, Snapshot, is_readable
+from pykruise.kinds.uniteddeployment.snapshot import ReadableUnitedDeployment, UnitedSnapshot, is_readable
 from pykruise.kinds.uniteddeployment.status import (
     ERROR,
     PROVISIONED,
     SUBSETS_UPDATED,
     Conditions,
-    Seen,
+    StatusInputs,
     entries_of,
     status_of,
     updating_since,
@@ -67,7 +67,7 @@ _DEFINED_AGAIN_S: Final = 10.0
 """How soon it is looked again whether the kind of the workloads is there: no event tells."""
 
 
-def plan_united(snapshot: Snapshot) -> Plan:
+def plan_united(snapshot: UnitedSnapshot) -> Plan:
     """Everything to be written for this object now, its status, and when to look again."""
     united = snapshot.united
     if united.is_deleting:
@@ -84,7 +84,7 @@ def plan_united(snapshot: Snapshot) -> Plan:
     return _Planning(snapshot).plan()
 
 
-def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document | None:
+def status_after(snapshot: UnitedSnapshot, plan: Plan, failure: Failure) -> Document | None:
     """The status with the error. The generation counts as seen only once everything of it was written.
 
     None when there is nothing to report: an old revision that could not be deleted holds nothing back.
@@ -117,15 +117,15 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 class _Planning:
     """One decision, step by step; what a later step reads an earlier one has set."""
 
-    def __init__(self, snapshot: Readable) -> None:
+    def __init__(self, snapshot: ReadableUnitedDeployment) -> None:
         self._snapshot = snapshot
         self._united = snapshot.united
         self._now = snapshot.now
         self._entries = entries_of(self._united, now=self._now)
-        self._own: Ownership = ownership_of(snapshot)
+        self._own: WorkloadOwnership = ownership_of(snapshot)
         self._choice = _choose(snapshot)
         self._errors: dict[str, dict[str, str]] = {PROVISIONED: {}, SUBSETS_UPDATED: {}}
-        """By condition and subset, in their order: what cannot be done, known before anything is written."""
+        """Impossible changes by condition and subset, in their order, known before anything is written."""
         self._notes: list[Note] = list(self._own.notes)
         self._dues: list[Instant] = []
 
@@ -161,14 +161,14 @@ class _Planning:
 
     # ── how many ─────────────────────────────────────────────────────────
 
-    def _allocate(self, verdict: Verdict) -> dict[str, int]:
+    def _allocate(self, verdict: SchedulabilityVerdict) -> dict[str, int]:
         shares = [self._share(subset, verdict) for subset in self._united.subsets]
         return allocate(shares, replicas=self._united.spec.replicas, mode=self._united.mode)
 
-    def _share(self, subset: Subset, verdict: Verdict) -> Share:
+    def _share(self, subset: Subset, verdict: SchedulabilityVerdict) -> SubsetShare:
         workload = self._own.workloads.get(subset.name)
         name = subset.name
-        return Share(
+        return SubsetShare(
             name=name,
             replicas=subset.replicas,
             min_replicas=subset.min_replicas,
@@ -180,9 +180,12 @@ class _Planning:
             was_unschedulable=name in verdict.were_unschedulable,
         )
 
-    def _with_relapses(self, verdict: Verdict, allocated: Mapping[str, int]) -> Verdict:
-        """In reserve mode: subsets that have just recovered and grow are closed again, so that their new pods begin in
-        reserve."""
+    def _with_relapses(
+        self, verdict: SchedulabilityVerdict, allocated: Mapping[str, int]
+    ) -> SchedulabilityVerdict:
+        """Closes subsets again that have just recovered and grow, in reserve mode, so that their new pods begin in
+        reserve.
+        """
         if self._united.mode is not Mode.RESERVE:
             return verdict
         recovered = verdict.were_unschedulable - verdict.unschedulable
@@ -199,7 +202,7 @@ class _Planning:
 
     # ── what is written ──────────────────────────────────────────────────
 
-    def _stages(self, verdict: Verdict, allocated: Mapping[str, int]) -> list[Stage]:
+    def _stages(self, verdict: SchedulabilityVerdict, allocated: Mapping[str, int]) -> list[Stage]:
         stages = [
             *self._revision(),
             *adoption(self._united, self._own.adopted),
@@ -232,9 +235,9 @@ class _Planning:
         ]
         return [with_note(stage, failed) for stage in stages]
 
-    def _wanted(self, subset: Subset, replicas: int, *, allocated: int) -> Wanted:
+    def _wanted(self, subset: Subset, replicas: int, *, allocated: int) -> WantedWorkload:
         template = self._united.workload
-        return Wanted(
+        return WantedWorkload(
             template=self._united.template,
             metadata=template.get("metadata") or {},
             spec=template["spec"],
@@ -276,8 +279,10 @@ class _Planning:
             if not workload.is_deleting
         ]
 
-    def _changes(self, verdict: Verdict, allocated: Mapping[str, int]) -> tuple[list[Chain], list[Chain]]:
-        """Of workloads that are there: those that do not grow, and those that do."""
+    def _changes(
+        self, verdict: SchedulabilityVerdict, allocated: Mapping[str, int]
+    ) -> tuple[list[Chain], list[Chain]]:
+        """Changes of existing workloads: those that do not grow, and those that do."""
         shrinking: list[Chain] = []
         growing: list[Chain] = []
         for subset in sorted(self._united.subsets, key=lambda subset: subset.name):
@@ -292,7 +297,7 @@ class _Planning:
         return shrinking, [] if self._own.adopted else growing
 
     def _change(
-        self, workload: SubsetWorkload, subset: Subset, replicas: int, verdict: Verdict
+        self, workload: SubsetWorkload, subset: Subset, replicas: int, verdict: SchedulabilityVerdict
     ) -> Chain | None:
         wanted = self._wanted(subset, replicas, allocated=replicas)
         if self._united.mode is Mode.RESERVE:
@@ -337,7 +342,7 @@ class _Planning:
         self,
         stages: list[Stage],
         conditions: Conditions,
-        verdict: Verdict,
+        verdict: SchedulabilityVerdict,
         allocated: Mapping[str, int],
         *,
         is_effective: bool = True,
@@ -354,7 +359,7 @@ class _Planning:
         if is_growing and self._united.mode is not Mode.FIXED:
             self._dues.append(self._now + self._united.critical_s)
         status = status_of(
-            Seen(
+            StatusInputs(
                 united=self._united,
                 workloads=self._own.workloads,
                 pods=self._snapshot.subset_pods,
@@ -387,7 +392,9 @@ class _Planning:
             notes=tuple(self._notes),
         )
 
-    def _closed_first(self, verdict: Verdict, status: UnitedDeploymentStatus) -> Iterator[Stage]:
+    def _closed_first(
+        self, verdict: SchedulabilityVerdict, status: UnitedDeploymentStatus
+    ) -> Iterator[Stage]:
         """Which subsets are passed over is stored before anything is done about it: once their pods are gone, nothing
         else would tell."""
         stored = {name: schedulable_of(entry) for name, entry in self._entries.items()}
@@ -455,7 +462,7 @@ class _Planning:
             return Reason(Code.SUBSETS, f"its subsets are not all at revision {status.updated_revision}")
         return None
 
-    def _ineffective(self, conditions: Conditions, verdict: Verdict, error: str) -> Plan:
+    def _ineffective(self, conditions: Conditions, verdict: SchedulabilityVerdict, error: str) -> Plan:
         """Nothing is scaled or updated; pods stay as they are, and an event says why."""
         text = f"Specified subset replicas is ineffective: {error}"
         note = Note(reason="Failed SpecifySubsetReplicas", message=text, warning=True, again_after_s=_AGAIN_S)
@@ -465,7 +472,7 @@ class _Planning:
         return msgspec.structs.replace(plan, waiting=waiting, notes=(*plan.notes, note))
 
 
-def _choose(snapshot: Readable) -> UpdateChoice:
+def _choose(snapshot: ReadableUnitedDeployment) -> UpdateChoice:
     """The revision of the template. Labels are those of the template and of the selector, by which it is found."""
     united = snapshot.united
     metadata = united.workload.get("metadata") or {}

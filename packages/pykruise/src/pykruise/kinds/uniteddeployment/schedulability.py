@@ -27,8 +27,8 @@ WORKS: Final = "false"
 IN_RESERVE: Final = "true"
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the subsets that have a workload."""
+class SchedulabilityVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Schedulability of the subsets that have a workload."""
 
     unschedulable: frozenset[str] = frozenset()
     were_unschedulable: frozenset[str] = frozenset()
@@ -67,7 +67,7 @@ def judge(
     target: str,
     updating_since: Instant | None,
     now: Instant,
-) -> Verdict:
+) -> SchedulabilityVerdict:
     """`workloads`, `entries`: by subset. `pods`: by uid of the workload. `target`: name of the revision that pods are
     updated to, `updating_since`: since when they are."""
     cases = [
@@ -84,7 +84,7 @@ def judge(
     ]
     match united.mode:
         case Mode.FIXED:
-            return Verdict()
+            return SchedulabilityVerdict()
         case Mode.ADAPTIVE:
             return _joined(_adaptive(case, united, now=now) for case in cases)
         case Mode.RESERVE:
@@ -135,14 +135,14 @@ def with_schedulable(
 
 
 def passed_over_again(old: PlainCondition | None, *, now: Instant) -> PlainCondition:
-    """Of a subset that has just recovered and grows: its new pods begin in reserve."""
+    """Whether a subset has just recovered and grows: its new pods begin in reserve."""
     message = "subset just recovered scaled up"
     return with_schedulable(old, status="False", reason="reschedule", message=message, now=now)
 
 
-def _joined(verdicts: Iterable[Verdict]) -> Verdict:
+def _joined(verdicts: Iterable[SchedulabilityVerdict]) -> SchedulabilityVerdict:
     result = list(verdicts)
-    return Verdict(
+    return SchedulabilityVerdict(
         unschedulable=frozenset().union(*(verdict.unschedulable for verdict in result)),
         were_unschedulable=frozenset().union(*(verdict.were_unschedulable for verdict in result)),
         conditions={name: value for verdict in result for name, value in verdict.conditions.items()},
@@ -159,14 +159,14 @@ def _joined(verdicts: Iterable[Verdict]) -> Verdict:
 # ── passed over for a while ──────────────────────────────────────────────
 
 
-def _adaptive(case: _Case, united: UnitedView, *, now: Instant) -> Verdict:
+def _adaptive(case: _Case, united: UnitedView, *, now: Instant) -> SchedulabilityVerdict:
     condition, was = case.condition, frozenset[str]()
     if case.was_passed_over:
         assert condition is not None
         was = frozenset({case.name})
         until = _time(condition, default=now) + united.unschedulable_s
         if now < until:
-            return Verdict(unschedulable=was, were_unschedulable=was, due=until)
+            return SchedulabilityVerdict(unschedulable=was, were_unschedulable=was, due=until)
         message = f"unschedulable subset recovered after {united.unschedulable_s:.6f} seconds"
         condition = with_schedulable(condition, status="True", reason="recover", message=message, now=now)
     late, due = _late(case, united, now=now)
@@ -174,7 +174,7 @@ def _adaptive(case: _Case, united: UnitedView, *, now: Instant) -> Verdict:
         message = "timeout pending pods found"
         condition = with_schedulable(condition, status="False", reason="reschedule", message=message, now=now)
         due = now + united.unschedulable_s
-    return Verdict(
+    return SchedulabilityVerdict(
         unschedulable=frozenset({case.name}) if late else frozenset(),
         were_unschedulable=was,
         conditions={} if condition is None else {case.name: condition},
@@ -215,14 +215,14 @@ class _Reserve:
         self._dues: list[Instant] = []
         self._late_updates = self._late() if self._update_ends <= now else frozenset()
 
-    def verdict(self) -> Verdict:
-        """What becomes of its pods."""
+    def verdict(self) -> SchedulabilityVerdict:
+        """Verdict about its pods."""
         name = self._case.name
         in_reserve = {pod.name: self._is_reserved(pod) for pod in self._case.pods}
         count = sum(in_reserve.values())
         # What is created next begins in reserve: it does not count as working before it is there.
         unborn = max(self._case.workload.replicas - len(self._case.pods), 0) if self._was else 0
-        return Verdict(
+        return SchedulabilityVerdict(
             unschedulable=frozenset({name}) if count or unborn else frozenset(),
             were_unschedulable=frozenset({name}) if self._was else frozenset(),
             conditions={name: self._condition(count, unborn)},

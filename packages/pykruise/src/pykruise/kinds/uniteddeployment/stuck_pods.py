@@ -9,7 +9,7 @@ update is to replace. Rule: the original's, for the StatefulSet template only.
 from collections.abc import Iterator, Mapping
 
 from pykruise.kinds.uniteddeployment.building import is_on_delete
-from pykruise.kinds.uniteddeployment.snapshot import Snapshot
+from pykruise.kinds.uniteddeployment.snapshot import UnitedSnapshot
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_chain
@@ -18,7 +18,7 @@ from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Step
 
 
-def stuck_pods(snapshot: Snapshot, workloads: Mapping[str, SubsetWorkload], target: str) -> list[Chain]:
+def stuck_pods(snapshot: UnitedSnapshot, workloads: Mapping[str, SubsetWorkload], target: str) -> list[Chain]:
     """One deletion for each. Only of workloads that are at the target already: else the pod comes back as it was."""
     if snapshot.united.template != STATEFUL_SET:
         return []
@@ -30,7 +30,9 @@ def stuck_pods(snapshot: Snapshot, workloads: Mapping[str, SubsetWorkload], targ
     ]
 
 
-def _of(workload: SubsetWorkload, snapshot: Snapshot, *, partition: int, target: str) -> Iterator[Chain]:
+def _of(
+    workload: SubsetWorkload, snapshot: UnitedSnapshot, *, partition: int, target: str
+) -> Iterator[Chain]:
     for pod in snapshot.subset_pods.get(workload.uid, ()):
         ordinal = _ordinal(pod, workload)
         is_old = pod.labels.get(REVISION_LABEL) != target

@@ -1,4 +1,4 @@
-"""What keeps a pod from being available, and what would change that.
+"""Obstacles that keep a pod from being available, and their remedies.
 
 PodView + lifecycle ──▶ blocker_of() ──▶ Reason: code, message, what unblocks it
 
@@ -71,8 +71,9 @@ def blockers_of(
     now: Instant,
     correction: Correction = IN_TEMPLATE,
 ) -> list[tuple[PodView, Reason]]:
-    """What is in the way of these pods, which are not available, by their names. They mostly share it, so no
-    more than LOOKED_AT of them are looked at."""
+    """Obstacles of these unavailable pods, by pod name. They mostly share it, so no more than LOOKED_AT of them are
+    looked at.
+    """
     result = (
         (
             pod,
@@ -109,7 +110,7 @@ def ephemeral_blocker(ephemeral: EphemeralView, image: str) -> Reason | None:
             " stays as it is",
             ephemeral.name,
         )
-    if ephemeral.reason in _IMAGE_FAILURES:
+    if ephemeral.reason in IMAGE_FAILURES:
         return Reason(
             Code.IMAGE_PULL,
             f"image {image} of container {ephemeral.name} cannot be pulled ({ephemeral.reason})",

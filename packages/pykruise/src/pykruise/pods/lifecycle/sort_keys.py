@@ -1,4 +1,4 @@
-"""What orders pods before anything is decided: one tuple per pod, worked out once per event.
+"""Sort keys of pods: one tuple per pod, computed once per event.
 
 fields of a pod ──▶ update_rank() ──▶ PodView.update_rank ──▶ pods/lifecycle/ordering.py
 

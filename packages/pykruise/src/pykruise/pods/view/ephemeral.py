@@ -80,7 +80,7 @@ _decode_statuses = msgspec.json.Decoder(tuple[_Status, ...] | None).decode
 
 
 def ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[EphemeralView, ...]:
-    """Of the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
+    """Views from the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
     if not len(containers):
         return ()
     states = {status.name: status.state for status in _decode_statuses(statuses) or ()} if statuses else {}

@@ -303,8 +303,8 @@ def claims_of(claims: Iterable[ClaimView], instance_id: str) -> list[ClaimView]:
     return [claim for claim in claims if claim.instance_id == instance_id and not claim.is_deleting]
 
 
-class Fate(StrEnum):
-    """What becomes of a claim that its owner does not reuse."""
+class ClaimFate(StrEnum):
+    """Treatment of a claim that its owner does not reuse."""
 
     KEEP = "keep"
     """Its pod is active."""
@@ -315,10 +315,10 @@ class Fate(StrEnum):
 
 
 class CleanUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done with one claim."""
+    """Changes of one claim."""
 
     claim: ClaimView
-    fate: Fate
+    fate: ClaimFate
     pod: str = ""
     """Name of the pod that it is handed over to."""
     pod_uid: str = ""
@@ -340,11 +340,11 @@ def clean_up(
         if claim.is_deleting:
             continue
         if not claim.instance_id or claim.instance_id in active:
-            clean_ups.append(CleanUp(claim=claim, fate=Fate.KEEP))
+            clean_ups.append(CleanUp(claim=claim, fate=ClaimFate.KEEP))
         elif pod := inactive.get(claim.instance_id):
-            clean_ups.append(CleanUp(claim=claim, fate=Fate.HAND_OVER, pod=pod[0], pod_uid=pod[1]))
+            clean_ups.append(CleanUp(claim=claim, fate=ClaimFate.HAND_OVER, pod=pod[0], pod_uid=pod[1]))
         else:
-            clean_ups.append(CleanUp(claim=claim, fate=Fate.DELETE))
+            clean_ups.append(CleanUp(claim=claim, fate=ClaimFate.DELETE))
     return clean_ups
 
 
@@ -381,7 +381,7 @@ def hand_over_patch(*, owner_uid: str, pod: str, pod_uid: str, uid: str) -> Docu
 
 
 def templates_hash(templates: Sequence[Mapping[str, Any]] | None) -> str:
-    """What a revision records of the claim templates: decimal, or empty when there are none.
+    """Hash of the claim templates in a revision: decimal, or empty without templates.
 
     Only names and specs count. The number is the one that a manager written in Go computes.
     """
