@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from pykruise.cli.insight.explaining import Explanation, Wait
-from pykruise.cli.insight.known import known_kinds
+from pykruise.cli.insight.known_kinds import known_kinds
 from pykruise.kube.client.client import Client
 from pykruise.kube.documents import decode, get_path
 from pykruise.kube.errors import ForbiddenError, NotFoundError

@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.cluster_reading import Sight
 from pykruise.cli.insight.explaining import Explanation, Wait, ranked, wait_of
-from pykruise.cli.insight.known import known_kinds
-from pykruise.cli.insight.look import Sight
+from pykruise.cli.insight.known_kinds import known_kinds
 from pykruise.kube.client.answers import metadata_of
 from pykruise.kube.client.client import Client
 from pykruise.kube.clock import Instant

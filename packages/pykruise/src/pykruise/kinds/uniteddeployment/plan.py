@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 
 from pykruise.kinds.uniteddeployment.allocation import AllocationError, Mode, SubsetShare, allocate
-from pykruise.kinds.uniteddeployment.building import WantedWorkload, change_of, replicas_change_of
 from pykruise.kinds.uniteddeployment.ownership import WorkloadOwnership, adoption, ownership_of, release
 from pykruise.kinds.uniteddeployment.schedulability import (
     SchedulabilityVerdict,
@@ -42,6 +41,7 @@ from pykruise.kinds.uniteddeployment.types import (
     Subset,
     UnitedDeploymentStatus,
 )
+from pykruise.kinds.uniteddeployment.workload_documents import WantedWorkload, change_of, replicas_change_of
 from pykruise.kinds.uniteddeployment.workloads import (
     SubsetWorkload,
     type_of,

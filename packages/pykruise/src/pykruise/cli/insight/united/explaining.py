@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.cli.insight.causes import cause_of
+from pykruise.cli.insight.cluster_reading import Sight, look, lost_nodes
 from pykruise.cli.insight.explaining import (
     Explanation,
     Wait,
@@ -24,7 +25,6 @@ from pykruise.cli.insight.explaining import (
     with_way_back,
     without_repeats,
 )
-from pykruise.cli.insight.look import Sight, look, lost_nodes
 from pykruise.cli.insight.way_back import way_back
 from pykruise.kinds import named
 from pykruise.kinds.uniteddeployment.kind import KIND
