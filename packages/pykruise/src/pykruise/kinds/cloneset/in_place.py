@@ -9,7 +9,7 @@ CloneSet's: its hooks, labels and policy.
 from collections.abc import Sequence
 from typing import Final
 
-from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
+from pykruise.kinds.cloneset.working_set import WorkingSet
 from pykruise.plans.in_place import ByRevision, begun_at_once, only_in_place, unknown_state
 from pykruise.plans.in_place_turns import Target, update_turn, waits_for
 from pykruise.plans.phases import OTHERS_FIRST, Phase, pod_chain, skip, stage_of
@@ -79,7 +79,7 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
     skipped: dict[str, Reason] = {}
     most = begun_at_once(len(ws.pods))
     going_to = _going_to(ws, target)
-    to_delete = ws.marked_names(Mark.TO_DELETE)
+    to_delete = {pod.name for pod in ws.to_delete}
     looked_at = 0
     for pod in pods:
         if len(chains) == most:

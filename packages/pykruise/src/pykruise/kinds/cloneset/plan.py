@@ -8,12 +8,12 @@ Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was w
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from pykruise.kinds.cloneset.claims import claims_to_hand_over, clean_up_stages, keeping_their_claims
 from pykruise.kinds.cloneset.limits import FieldProblem, limits_of
 from pykruise.kinds.cloneset.pre_download import plan_pre_download
 from pykruise.kinds.cloneset.refresh import plan_refresh
@@ -110,14 +110,18 @@ def _joined(
     touched = scale.touched | update.touched
     refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
     before = [
-        *clean_up_stages(ws.snapshot, ws.spec, touched=touched),
-        *_release(ws.snapshot, mismatched),
+        *stage_of(
+            Purpose.CLEAN_UP_CLAIMS,
+            (write.chain for write in ws.claims.clean_up if write.staying_pod not in touched),
+        ),
+        *_release(ws, mismatched),
         *adopt_used(choice, ws.snapshot.cloneset, CLONE_SETS),
         *revision_stages(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
     ]
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
     waiting = waiting_of(ws, skipped=skipped)
-    keeping = keeping_their_claims(ws, touched=touched | refresh.touched)
+    written = touched | refresh.touched
+    keeping = {name: reason for name, reason in ws.claims.keeping.items() if name not in written}
     overlap = overlap_of(ws.snapshot.overlapping)
     outcomes = {} if before or scale.stages else _outcomes(refresh, update)
     status = status_of(
@@ -212,14 +216,11 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
     return (Note(reason="OrphansMatchSelector", message=message, warning=True, again_after_s=math.inf),)
 
 
-def _release(snapshot: Snapshot, pods: Sequence[PodView]) -> tuple[Stage, ...]:
-    uid = snapshot.cloneset.uid
+def _release(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Stage, ...]:
+    uid = ws.snapshot.cloneset.uid
     return stage_of(
         Purpose.RELEASE,
-        (
-            pod_chain(pod, *claims_to_hand_over(snapshot, pod), release_pod(pod, owner_uid=uid))
-            for pod in pods
-        ),
+        (pod_chain(pod, *ws.claims.handed_over[pod.name], release_pod(pod, owner_uid=uid)) for pod in pods),
     )
 
 
@@ -270,7 +271,12 @@ def _planned(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
         problem = f"those of revision {current.name} do not match spec.selector"
         return refuse(_FRAME, snapshot, [_of_scale("spec.template.metadata.labels", problem)])
     ws = working_set(
-        snapshot, spec=spec, limits=limits, update=choice.revision, current=current, pods=matching
+        snapshot,
+        limits=limits,
+        update=choice.revision,
+        current=current,
+        pods=matching,
+        mismatched=mismatched,
     )
     orphans = _orphans(snapshot, selector)
     return _joined(ws, choice, mismatched, orphans=orphans, unrecorded=unrecorded)
@@ -332,15 +338,14 @@ def _guarded(snapshot: Snapshot, message: str) -> CloneSetStatus:
 def _observed(snapshot: Snapshot) -> CloneSetStatus:
     """The stored status with the counters as they are now."""
     cloneset = snapshot.cloneset
-    counted: dict[str, Any] = counters(
-        marks_of(
-            [pod for pod in snapshot.pods if pod.is_active],
-            update=short_hash(cloneset.status.update_revision),
-            to_delete=frozenset(),
-            min_ready_seconds=cloneset.spec.min_ready_seconds if cloneset.spec else 0,
-            now=snapshot.now,
-        )
+    marks = marks_of(
+        [pod for pod in snapshot.pods if pod.is_active],
+        update=short_hash(cloneset.status.update_revision),
+        to_delete=frozenset(),
+        min_ready_seconds=cloneset.spec.min_ready_seconds if cloneset.spec else 0,
+        now=snapshot.now,
     )
+    counted: dict[str, Any] = counters(Counter(marks))
     return msgspec.structs.replace(cloneset.status, **counted, observed_generation=cloneset.generation)
 
 

@@ -16,7 +16,7 @@ import msgspec
 from pykruise.kinds.cloneset.in_place import Differences, begin
 from pykruise.kinds.cloneset.limits import NONE_MAY_GO, Numbers, allows_none
 from pykruise.kinds.cloneset.scale import part
-from pykruise.kinds.cloneset.working_set import Mark, WorkingSet
+from pykruise.kinds.cloneset.working_set import WorkingSet, numbers_if_deleted
 from pykruise.kube.resources import PODS
 from pykruise.plans.in_place import summary_of
 from pykruise.plans.phases import (
@@ -71,12 +71,12 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
     Only asked when the scale phase changes nothing.
     """
     if ws.spec.is_on_delete:
-        return Phase(skipped=skip(_old(ws), ON_DELETE)), ()
+        return Phase(skipped=skip(ws.old, ON_DELETE)), ()
     if ws.spec.is_paused:
-        return Phase(skipped=skip(_old(ws), PAUSED)), ()
-    numbers = ws.update_numbers()
+        return Phase(skipped=skip(ws.old, PAUSED)), ()
+    numbers = ws.update_numbers
     if numbers.update == 0:
-        return Phase(skipped=skip(_old(ws), _kept(ws))), ()
+        return Phase(skipped=skip(ws.old, _kept(ws))), ()
     target = ws.update if numbers.update > 0 else ws.current
     ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
     differences = Differences(ws, target) if ws.spec.is_in_place else None
@@ -128,20 +128,16 @@ def _skip(pods: Iterable[PodView], reason: Reason) -> dict[str, Reason]:
     return {pod.name: aside if pod.state == preparing else reason for pod in pods}
 
 
-def _old(ws: WorkingSet) -> list[PodView]:
-    return [pod for pod, marks in zip(ws.pods, ws.marks, strict=True) if not marks & Mark.NEW]
-
-
 # Who
 
 
 def _candidates(ws: WorkingSet, *, back: bool) -> list[PodView]:
     """Pods that are not of the target, without those on their way out or in a grace period."""
-    wanted = Mark.NEW if back else 0
     return [
         pod
-        for pod, marks in zip(ws.pods, ws.marks, strict=True)
-        if marks & (Mark.NEW | Mark.PRE_DELETING) == wanted
+        for pod, mark in zip(ws.pods, ws.marks, strict=True)
+        if mark.is_new == back
+        and not mark.is_pre_deleting
         and not (pod.is_in_grace and pod.state != LifecycleState.UPDATED)
     ]
 
@@ -168,12 +164,11 @@ def _within_budget(
     it held, and creations by scaleStrategy.maxUnavailable, each would wait for the other for ever.
     """
     budget = numbers.update_budget
-    unavailable = [pod for pod, marks in zip(ws.pods, ws.marks, strict=True) if not marks & Mark.AVAILABLE]
-    down = len(unavailable)
+    down = len(ws.unavailable)
     if down + len(wanted) <= budget:
         return wanted
-    down_of_target = sum(pod.revision == target.hash for pod in unavailable)
-    down_names = {pod.name for pod in unavailable}
+    down_of_target = sum(pod.revision == target.hash for pod in ws.unavailable)
+    down_names = {pod.name for pod in ws.unavailable}
     for count, pod in enumerate(wanted):
         is_down = pod.name in down_names
         if down_of_target + count >= max(budget, int(is_down)):
@@ -194,7 +189,7 @@ def _allowed(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Sequence[PodView]
     spends: Spends = {}
     if not ws.settings.asks_budgets:
         return pods, None, spends
-    marked = ws.marked_names(Mark.TO_DELETE)
+    marked = {pod.name for pod in ws.to_delete}
     for count, pod in enumerate(pods):
         if pod.name in marked:
             continue  # asked before it was marked
@@ -246,12 +241,12 @@ def _recreate(
 
     `reasons`: why a pod is not updated in place, by name; only under a policy that would.
     """
-    marked = ws.marked_names(Mark.TO_DELETE)
+    marked = {pod.name for pod in ws.to_delete}
     fresh = [pod for pod in pods if pod.name not in marked]
     later = fresh[MOST_AT_ONCE:]
     fresh = fresh[:MOST_AT_ONCE]
     chains: list[Chain] = []
-    numbers = ws.numbers_if_deleted({pod.name for pod in fresh})
+    numbers = numbers_if_deleted(ws, {pod.name for pod in fresh})
     if numbers.create_now == 0:
         free = [pod for pod in fresh if not is_hooked(ws.spec.hooks.pre_delete, pod)]
         budget = numbers.ready_budget
