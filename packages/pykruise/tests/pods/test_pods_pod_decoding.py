@@ -39,7 +39,7 @@ def test_a_pod_that_says_nothing_has_nothing() -> None:
     found = view()
     assert (found.resource_version, found.generation, found.deletion_cost, found.ip) == (0, 0, 0, "")
     assert (found.finalizers, found.open_gates, found.conditions, found.ephemeral) == ((), (), (), ())
-    assert (found.rank[5], found.rank[6]) == (0, 0)
+    assert (found.rank.minus_restarts, found.rank.minus_init_restarts) == (0, 0)
     assert not found.is_in_grace
 
 
@@ -85,7 +85,7 @@ def test_the_container_that_restarted_most_counts_and_so_does_the_sidecar() -> N
     }
     # then
     found = view(spec=spec, status=status)
-    assert (found.rank[5], found.rank[6]) == (-4, -5)
+    assert (found.rank.minus_restarts, found.rank.minus_init_restarts) == (-4, -5)
     assert [one.restart_count for one in found.init_statuses] == [3, 5, 9]
 
 
@@ -100,7 +100,7 @@ def test_an_init_container_that_ends_is_no_sidecar() -> None:
     }
     found = view(spec=spec, status={"initContainerStatuses": [restarted("setup", 2)]})
     assert found.sidecars == (ContainerFacts("proxy", "proxy:1"), ContainerFacts("bare", ""))
-    assert found.rank[6] == 0
+    assert found.rank.minus_init_restarts == 0
 
 
 @pytest.mark.parametrize(

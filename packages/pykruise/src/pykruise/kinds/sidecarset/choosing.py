@@ -99,7 +99,7 @@ def _ordered(
 
 def _base_rank(pod: PodView) -> tuple[Any, ...]:
     """The base order of updates; pods of one name are in different namespaces."""
-    return (*pod.rank[:-1], pod.namespace, pod.name)
+    return pod.rank._replace(name=""), pod.namespace, pod.name
 
 
 def _expanded(terms: Sequence[Term], pods: Sequence[PodView]) -> list[Term]:
