@@ -45,7 +45,7 @@ def ownership_of(snapshot: Readable) -> Ownership:
     unwanted: list[tuple[SubsetWorkload, str]] = []
     released: list[tuple[SubsetWorkload, str]] = []
     notes: list[Note] = []
-    wanted = {one.name for one in united.subsets}
+    wanted = {one.name for one in united.spec.subsets}
     for one in snapshot.workloads:
         if selector is not None and not selector.matches(one.labels):
             released.append((one, united.uid))

@@ -59,8 +59,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 def entries_of(united: ReadableUnitedView, *, now: Instant) -> dict[str, SubsetStatus]:
     """The stored entries by subset, and one for each subset that has none."""
     found = {one.name: one for one in united.status.subset_statuses or ()}
-    born_in_reserve = bool(found) and united.mode is Mode.RESERVE
-    for subset in united.subsets:
+    born_in_reserve = bool(found) and united.spec.mode is Mode.RESERVE
+    for subset in united.spec.subsets:
         if subset.name not in found:
             conditions = [_created(now)] if born_in_reserve else None
             found[subset.name] = SubsetStatus(name=subset.name, conditions=conditions)
@@ -125,7 +125,7 @@ def _current(seen: Seen, *, updated_ready: int) -> str:
 
 def _subset_statuses(seen: Seen) -> list[SubsetStatus] | None:
     """Entries of subsets in the order in which they came, without those that are gone."""
-    kept = {one.name for one in seen.united.subsets} | set(seen.workloads)
+    kept = {one.name for one in seen.united.spec.subsets} | set(seen.workloads)
     found = [_entry(seen, name) for name in seen.entries if name in kept]
     found += [_entry(seen, name) for name in sorted(seen.workloads) if name not in seen.entries]
     return found or None
@@ -154,7 +154,7 @@ def selector_text(united: ReadableUnitedView) -> str:
     selector = selector_of(united.spec.selector)
     if selector is None:
         return united.status.label_selector
-    return f"{selector},{RESERVED_LABEL}=false" if united.mode is Mode.RESERVE else str(selector)
+    return f"{selector},{RESERVED_LABEL}=false" if united.spec.mode is Mode.RESERVE else str(selector)
 
 
 # ── conditions ───────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ update is to replace. Rule: the original's, for the StatefulSet template only.
 from collections.abc import Iterator, Mapping
 
 from pykruise.kinds.uniteddeployment.building import is_on_delete
-from pykruise.kinds.uniteddeployment.snapshot import Snapshot
+from pykruise.kinds.uniteddeployment.snapshot import Readable
 from pykruise.kinds.uniteddeployment.workloads import REVISION_LABEL, STATEFUL_SET, SubsetWorkload
 from pykruise.kube.resources import PODS
 from pykruise.plans.phases import pod_chain
@@ -18,7 +18,7 @@ from pykruise.runtime.actions import delete_object
 from pykruise.runtime.plan import Chain, Step
 
 
-def stuck_pods(snapshot: Snapshot, workloads: Mapping[str, SubsetWorkload], target: str) -> list[Chain]:
+def stuck_pods(snapshot: Readable, workloads: Mapping[str, SubsetWorkload], target: str) -> list[Chain]:
     """One deletion for each. Only of workloads that are at the target already: else the pod comes back as it was."""
     if snapshot.united.template != STATEFUL_SET:
         return []
@@ -26,11 +26,11 @@ def stuck_pods(snapshot: Snapshot, workloads: Mapping[str, SubsetWorkload], targ
         chain
         for name, workload in workloads.items()
         if workload.revision == target and not workload.is_deleting and not is_on_delete(workload)
-        for chain in _of(workload, snapshot, partition=snapshot.united.partition(name), target=target)
+        for chain in _of(workload, snapshot, partition=snapshot.united.spec.partition_of(name), target=target)
     ]
 
 
-def _of(workload: SubsetWorkload, snapshot: Snapshot, *, partition: int, target: str) -> Iterator[Chain]:
+def _of(workload: SubsetWorkload, snapshot: Readable, *, partition: int, target: str) -> Iterator[Chain]:
     for pod in snapshot.subset_pods.get(workload.uid, ()):
         ordinal = _ordinal(pod, workload)
         is_old = pod.labels.get(REVISION_LABEL) != target

@@ -27,7 +27,7 @@ from pykruise.cli.insight.look import Sight, look, lost_nodes
 from pykruise.cli.insight.way_back import way_back
 from pykruise.kinds import named
 from pykruise.kinds.uniteddeployment.kind import KIND
-from pykruise.kinds.uniteddeployment.schedulability import is_passed_over
+from pykruise.kinds.uniteddeployment.schedulability import passed_over_of
 from pykruise.kinds.uniteddeployment.snapshot import Snapshot
 from pykruise.kinds.uniteddeployment.status import PROVISIONED, SUBSETS_UPDATED
 from pykruise.kinds.uniteddeployment.workloads import (
@@ -115,7 +115,7 @@ def _subsets(snapshot: Snapshot) -> Iterator[str]:
         words = f"subset {entry.name}: {entry.ready_replicas} of {entry.replicas} pods are ready"
         if entry.reserved_pods:
             words += f", {entry.reserved_pods} in reserve"
-        yield f"{words}, passed over now" if is_passed_over(entry) else words
+        yield f"{words}, passed over now" if passed_over_of(entry) else words
 
 
 def _failures(document: Document) -> Iterator[Wait]:
