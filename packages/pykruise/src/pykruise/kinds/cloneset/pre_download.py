@@ -50,10 +50,9 @@ def _settings(strategy: InPlaceUpdateStrategy) -> PullSettings:
 def _not_needed(ws: WorkingSet) -> str:
     if not ws.spec.is_in_place:
         return "pods are not updated in place"
-    block = ws.spec.rolling_update
-    assert block is not None
-    replicas = ws.limits.replicas
-    given = DEFAULT_MAX_UNAVAILABLE if block.max_unavailable is None else block.max_unavailable
+    block, replicas = ws.spec.rolling_update, ws.limits.replicas
+    given = block.max_unavailable if block is not None else None
+    given = DEFAULT_MAX_UNAVAILABLE if given is None else given
     at_once = resolve(given, of=replicas, rounding=Rounding.DOWN)
     if why := over_too_soon(replicas=replicas, partition=ws.limits.partition, max_unavailable=at_once):
         return why

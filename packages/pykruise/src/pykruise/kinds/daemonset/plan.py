@@ -156,7 +156,6 @@ def _unreadable(snapshot: Snapshot) -> list[Problem]:
 
 def _problems(snapshot: Readable) -> list[Problem]:
     daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
-    assert daemonset.selector is not None
     found = [Problem(one) for one in limits_of(spec, desired=0).problems]
     if not daemonset.selector.matches(pod_labels(spec.template)):
         found.append(Problem("spec.template.metadata.labels: do not match spec.selector"))

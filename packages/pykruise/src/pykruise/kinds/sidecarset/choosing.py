@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from pykruise.kinds.sidecarset.managed_pod import ManagedPod
-from pykruise.kinds.sidecarset.snapshot import ReadableSidecarSetView
 from pykruise.kinds.sidecarset.types import UpdateStrategy
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.values.int_or_percent import IntOrPercent, Rounding, resolve
 from pykruise.pods.lifecycle.ordering import Term, by_priority, scatter
 from pykruise.pods.reasons import ONE_AT_A_TIME, Code

@@ -48,7 +48,6 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
 def ensure_revision(snapshot: Readable) -> StoredRevision:
     """The revision of the spec, and what makes it the newest one that is stored."""
     one = snapshot.sidecarset
-    assert one.candidate is not None
     choice = choose_update(
         one.candidate,
         snapshot.revisions,

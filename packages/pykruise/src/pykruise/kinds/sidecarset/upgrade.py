@@ -25,7 +25,7 @@ from pykruise.kinds.sidecarset.records import (
     state_text,
     working_text,
 )
-from pykruise.kinds.sidecarset.view import SidecarSetView
+from pykruise.kinds.sidecarset.view import ReadableSidecarSetView
 from pykruise.kube.clock import Instant, format_time
 from pykruise.kube.documents import Document
 from pykruise.pods.view import keys
@@ -35,13 +35,14 @@ SETTLED: Final = "0"
 """Version of a container that is idle, and of the idle one's alternative."""
 
 
-def upgrade_patch(managed: ManagedPod, one: SidecarSetView, *, revision: str, now: Instant) -> Document:
+def upgrade_patch(
+    managed: ManagedPod, one: ReadableSidecarSetView, *, revision: str, now: Instant
+) -> Document:
     """What brings the pod to the SidecarSet's images, and says so in its annotations.
 
     `revision` is the name of the present one. Raises PatchError when annotations cannot be merged.
     """
     contents = one.contents
-    assert contents is not None
     pod = managed.pod
     images, versions = _images(managed, contents, version=str(one.resource_version))
     annotations = {
@@ -141,7 +142,7 @@ def _dated(records: Mapping[str, Record], at: str) -> dict[str, Record]:
 
 
 def _state(
-    managed: ManagedPod, one: SidecarSetView, images: Mapping[str, str], *, now: Instant
+    managed: ManagedPod, one: ReadableSidecarSetView, images: Mapping[str, str], *, now: Instant
 ) -> dict[str, str]:
     """What the changed containers ran before. Written with every upgrade, even when no image differs."""
     states = dict(managed.states or {})
@@ -155,11 +156,10 @@ def _state(
 # The end of a hot upgrade
 
 
-def can_be_reset(managed: ManagedPod, one: SidecarSetView) -> bool:
+def can_be_reset(managed: ManagedPod, one: ReadableSidecarSetView) -> bool:
     """Whether a hot upgrade is over but for the old container: everything else runs and is ready."""
     if not _busy_twins(managed):
         return False
-    assert one.contents is not None
     idle = {pairs.other for pairs in managed.pairs}
     pod = managed.pod
     names = [name for name in sidecars_in_pod(one.contents.containers) if name not in idle]
@@ -173,7 +173,7 @@ def _busy_twins(managed: ManagedPod) -> list[HotUpgradePair]:
     return [one for one in managed.pairs if not one.is_idle]
 
 
-def reset_patch(managed: ManagedPod, one: SidecarSetView, *, now: Instant) -> Document:
+def reset_patch(managed: ManagedPod, one: ReadableSidecarSetView, *, now: Instant) -> Document:
     """What makes the old containers of a hot upgrade idle again."""
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}
