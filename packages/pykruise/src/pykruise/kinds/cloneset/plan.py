@@ -9,7 +9,7 @@ Pure: same snapshot, same plan. Nothing waits for caches to catch up: what was w
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -109,20 +109,15 @@ def _joined(
     # Refreshing comes first of the three: a pod is finished before the next is begun.
     touched = scale.touched | update.touched
     refresh = plan_refresh(ws, chosen=chosen, except_for=touched)
+    skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
+    waiting = waiting_of(ws, skipped=skipped)
+    overlap = overlap_of(ws.snapshot.overlapping)
+    notes = (*_orphans_note(orphans), *overlap_note(overlap), *scale.notes, *update.notes)
     before = [
-        *stage_of(
-            Purpose.CLEAN_UP_CLAIMS,
-            (write.chain for write in ws.claims.clean_up if write.staying_pod not in touched),
-        ),
-        *_release(ws, mismatched),
+        *_prepare(ws, mismatched, touched=touched),
         *adopt_used(choice, ws.snapshot.cloneset, CLONE_SETS),
         *revision_stages(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
     ]
-    skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
-    waiting = waiting_of(ws, skipped=skipped)
-    written = touched | refresh.touched
-    keeping = {name: reason for name, reason in ws.claims.keeping.items() if name not in written}
-    overlap = overlap_of(ws.snapshot.overlapping)
     outcomes = {} if before or scale.stages else _outcomes(refresh, update)
     status = status_of(
         ws,
@@ -131,31 +126,38 @@ def _joined(
         waiting=waiting or held_pods(ws),
         generation=ws.snapshot.cloneset.generation,
     )
+    times = _times(ws, status)
     zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)
     changed = changed_status(ws.snapshot.cloneset, status, zeros=zeros)
-    stages = [
-        *before,
-        *plan_pre_download(ws),
-        *refresh.stages,
-        *scale.stages,
-        *update.stages,
-        *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
-    ]
+    written = touched | refresh.touched
     return Plan(
-        stages=tuple(stages),
-        status=changed,
-        requeue_after_s=requeue_after((scale, update, refresh), *_times(ws, status), now=ws.now),
-        waiting=waiting,
-        skipped={**skip(orphans, _NEVER_ADOPTED), **keeping, **skipped},
-        notes=(
-            *_orphans_note(orphans),
-            *overlap_note(overlap),
-            *scale.notes,
-            *update.notes,
-            *warning_notes(ws.snapshot.cloneset.status.conditions, status.conditions),
+        stages=(
+            *before,
+            *plan_pre_download(ws),
+            *refresh.stages,
+            *scale.stages,
+            *update.stages,
+            *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
         ),
+        status=changed,
+        requeue_after_s=requeue_after((scale, update, refresh), *times, now=ws.now),
+        waiting=waiting,
+        skipped={
+            **skip(orphans, _NEVER_ADOPTED),
+            **{name: reason for name, reason in ws.claims.keeping.items() if name not in written},
+            **skipped,
+        },
+        notes=(*notes, *warning_notes(ws.snapshot.cloneset.status.conditions, status.conditions)),
         memory=ws.recall.seen,
     )
+
+
+def _prepare(ws: WorkingSet, mismatched: Sequence[PodView], *, touched: Collection[str]) -> tuple[Stage, ...]:
+    """Clean up claims, then release the pods that no longer match. `touched`: pods that are written to."""
+    clean_up = (write.chain for write in ws.claims.clean_up if write.staying_pod not in touched)
+    uid, handed_over = ws.snapshot.cloneset.uid, ws.claims.handed_over
+    released = (pod_chain(pod, *handed_over[pod.name], release_pod(pod, owner_uid=uid)) for pod in mismatched)
+    return (*stage_of(Purpose.CLEAN_UP_CLAIMS, clean_up), *stage_of(Purpose.RELEASE, released))
 
 
 def _outcomes(refresh: Phase, update: Phase) -> dict[str, Reason | None]:
@@ -214,14 +216,6 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
         f"{what}"
     )
     return (Note(reason="OrphansMatchSelector", message=message, warning=True, again_after_s=math.inf),)
-
-
-def _release(ws: WorkingSet, pods: Sequence[PodView]) -> tuple[Stage, ...]:
-    uid = ws.snapshot.cloneset.uid
-    return stage_of(
-        Purpose.RELEASE,
-        (pod_chain(pod, *ws.claims.handed_over[pod.name], release_pod(pod, owner_uid=uid)) for pod in pods),
-    )
 
 
 # Tidying up

@@ -70,35 +70,42 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
 
     Only asked when the scale phase changes nothing.
     """
-    if ws.spec.is_on_delete:
-        return Phase(skipped=skip(ws.old, ON_DELETE)), ()
-    if ws.spec.is_paused:
-        return Phase(skipped=skip(ws.old, PAUSED)), ()
     numbers = ws.update_numbers
-    if numbers.update == 0:
-        return Phase(skipped=skip(ws.old, _kept(ws))), ()
+    if held := _held(ws, numbers):
+        return Phase(skipped={pod.name: held for pod in ws.old}), ()
     target = ws.update if numbers.update > 0 else ws.current
-    ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
+    candidates = _candidates(ws, back=numbers.update < 0)
     differences = Differences(ws, target) if ws.spec.is_in_place else None
-    refused = differences.refusals(ordered) if differences else {}
-    if refused:  # pods that cannot be updated do not count against maxUnavailable
-        ordered = first(ordered, lambda pod: pod.name not in refused)
+    refused = differences.refusals(candidates) if differences else {}
+    ordered = _ordered(ws, candidates, last=refused)
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
     able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
     now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
-    skipped = skip(kept, _kept(ws))
     used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
-    skipped |= _skip(able[len(now) :], refusal or used_up)
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused} if refused else {}
     phase = _update(ws, now, target, differences)
     phase = msgspec.structs.replace(
         phase,
         stages=(*_spend(ws, spends, phase.touched), *phase.stages),
-        skipped={**skipped, **stuck, **phase.skipped},
+        skipped={
+            **{pod.name: _kept(ws) for pod in kept},
+            **_skip(able[len(now) :], refusal or used_up),
+            **stuck,
+            **phase.skipped,
+        },
         failure=summary_of(stuck, Code.CANNOT_UPDATE),
         look_at=ws.now + ASK_AGAIN_S if refusal else None,
     )
     return phase, {pod.name for pod in wanted}
+
+
+def _held(ws: WorkingSet, numbers: Numbers) -> Reason | None:
+    """Why no pod is updated at all."""
+    if ws.spec.is_on_delete:
+        return ON_DELETE
+    if ws.spec.is_paused:
+        return PAUSED
+    return None if numbers.update else _kept(ws)
 
 
 def _update(
@@ -108,9 +115,9 @@ def _update(
     if differences is None:
         return _recreate(ws, pods, target, {})
     reasons = differences.obstacles(pods)
-    if not reasons:
-        return begin(ws, pods, target, differences)
     in_place = begin(ws, [pod for pod in pods if pod.name not in reasons], target, differences)
+    if not reasons:
+        return in_place
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
     chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]
     return Phase(
@@ -142,16 +149,18 @@ def _candidates(ws: WorkingSet, *, back: bool) -> list[PodView]:
     ]
 
 
-def _ordered(ws: WorkingSet, candidates: Sequence[PodView]) -> list[PodView]:
-    """Base order, then priority, then scatter; pods that already prepare go first."""
+def _ordered(ws: WorkingSet, candidates: Sequence[PodView], *, last: Collection[str]) -> Sequence[PodView]:
+    """Base order, then priority, then scatter; pods that already prepare go first, those with names in `last` last."""
     ordered: Sequence[PodView] = update_order(candidates)
     block = ws.spec.rolling_update
     if block is not None:
         ordered = by_priority(ordered, block.priority_strategy)
-    if block is not None and block.scatter_strategy:
-        ordered = scatter(ordered, ws.pods, [Term(term.key, term.value) for term in block.scatter_strategy])
+        terms = [Term(term.key, term.value) for term in block.scatter_strategy or ()]
+        ordered = scatter(ordered, ws.pods, terms) if terms else ordered
     preparing = LifecycleState.PREPARING_UPDATE.value
-    return first(ordered, lambda pod: pod.state == preparing)
+    ordered = first(ordered, lambda pod: pod.state == preparing)
+    # Pods that cannot be updated do not count against maxUnavailable.
+    return first(ordered, lambda pod: pod.name not in last) if last else ordered
 
 
 def _within_budget(
