@@ -110,10 +110,18 @@ def plan_claims(
     for claim in sorted(snapshot.claims, key=lambda claim: claim.name):
         if claim.instance_id:
             of_pods.setdefault(claim.instance_id, []).append(claim)
+    clean_up = _finish_deletions if spec.reuses_claims else _clean_up_unused
+    handed_over = {
+        pod.name: tuple(
+            _hand_over_step(snapshot.cloneset, claim, pod)
+            for claim in snapshot.claims
+            if pod.instance_id and claim.instance_id == pod.instance_id and not claim.is_deleting
+        )
+        for pod in mismatched
+    }
     choice = _choose_ids(snapshot, count) if count > 0 else IdChoice()
     recorded = update.annotations.get(keys.CLAIM_TEMPLATES_HASH_ANNOTATION)
     is_keeping = of_pods and recorded not in (None, templates_hash(spec.volume_claim_templates))
-    clean_up = _finish_deletions if spec.reuses_claims else _clean_up_unused
     return ClaimPlan(
         new_pods=[
             _new_pod(snapshot, instance_id, of_pods.get(instance_id, ())) for instance_id in choice.ids
@@ -122,14 +130,7 @@ def plan_claims(
         of_pods=of_pods,
         is_reused=spec.reuses_claims,
         clean_up=list(clean_up(snapshot)) if snapshot.claims else (),
-        handed_over={
-            pod.name: tuple(
-                _hand_over_step(snapshot.cloneset, claim, pod)
-                for claim in snapshot.claims
-                if pod.instance_id and claim.instance_id == pod.instance_id and not claim.is_deleting
-            )
-            for pod in mismatched
-        },
+        handed_over=handed_over,
         keeping={pod.name: _KEEPS_CLAIMS for pod in matching if pod.instance_id in of_pods}
         if is_keeping
         else {},

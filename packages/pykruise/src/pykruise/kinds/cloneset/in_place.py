@@ -78,7 +78,13 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     most = begun_at_once(len(ws.pods))
-    going_to = _going_to(ws, target)
+    going_to = Target(
+        revision=target.name,
+        labels={keys.REVISION_LABEL: ws.label_of(target), keys.TEMPLATE_HASH_LABEL: target.hash},
+        hook=ws.spec.hooks.in_place_update,
+        now=ws.now,
+        settings=ws.settings.in_place,
+    )
     to_delete = {pod.name for pod in ws.to_delete}
     looked_at = 0
     for pod in pods:
@@ -99,13 +105,3 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
             skipped[pod.name] = waits
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     return Phase(stages=stages, skipped=skipped, is_partial=len(chains) == most and len(pods) > most)
-
-
-def _going_to(ws: WorkingSet, revision: RevisionView) -> Target:
-    return Target(
-        revision=revision.name,
-        labels={keys.REVISION_LABEL: ws.label_of(revision), keys.TEMPLATE_HASH_LABEL: revision.hash},
-        hook=ws.spec.hooks.in_place_update,
-        now=ws.now,
-        settings=ws.settings.in_place,
-    )

@@ -23,9 +23,8 @@ from pykruise.kinds.cloneset.snapshot import Readable, Snapshot
 from pykruise.kinds.cloneset.status import (
     FAILED_SCALE,
     FAILED_UPDATE,
-    PROGRESSING,
     counters,
-    deadline_at,
+    progress_overdue_at,
     status_of,
     with_failures,
 )
@@ -33,7 +32,6 @@ from pykruise.kinds.cloneset.types import CLONE_SETS, CloneSetCondition, CloneSe
 from pykruise.kinds.cloneset.update import plan_update
 from pykruise.kinds.cloneset.waiting import held_pods, waiting_of
 from pykruise.kinds.cloneset.working_set import WorkingSet, marks_of, working_set
-from pykruise.kube.clock import Instant
 from pykruise.kube.documents import Document
 from pykruise.kube.values.selectors import Operator, Selector, SelectorError, selector_from
 from pykruise.plans.ownership import adopt_used, release_pod, revision_stages
@@ -59,7 +57,7 @@ from pykruise.pods.view.pod_view import PodView
 from pykruise.pods.workload.claims import templates_hash
 from pykruise.pods.workload.revisions import RevisionView, UpdateChoice, choose_current
 from pykruise.pods.workload.selector_guard import SELECTOR_MISMATCH
-from pykruise.pods.workload.waiting import WAITING, condition_of, without
+from pykruise.pods.workload.waiting import WAITING, without
 from pykruise.runtime.actions import patch_object
 from pykruise.runtime.execute import Failure
 from pykruise.runtime.plan import Chain, Note, Plan, Stage, Step
@@ -112,21 +110,21 @@ def _joined(
     skipped = {**refresh.skipped, **update.skipped, **scale.skipped}
     waiting = waiting_of(ws, skipped=skipped)
     overlap = overlap_of(ws.snapshot.overlapping)
+    outcomes = _outcomes(scale, update, refresh)
     notes = (*_orphans_note(orphans), *overlap_note(overlap), *scale.notes, *update.notes)
     before = [
         *_prepare(ws, mismatched, touched=touched),
         *adopt_used(choice, ws.snapshot.cloneset, CLONE_SETS),
         *revision_stages(choice, ws.snapshot.cloneset, unrecorded=unrecorded),
     ]
-    outcomes = {} if before or scale.stages else _outcomes(refresh, update)
     status = status_of(
         ws,
         collision_count=choice.collision_count,
-        failures={**outcomes, SELECTOR_OVERLAP: overlap},
+        failures={**({} if before else outcomes), SELECTOR_OVERLAP: overlap},
         waiting=waiting or held_pods(ws),
         generation=ws.snapshot.cloneset.generation,
     )
-    times = _times(ws, status)
+    overdue_at = progress_overdue_at(status, ws.spec)
     zeros = () if ws.limits.replicas else ("updatedAvailableReplicas",)
     changed = changed_status(ws.snapshot.cloneset, status, zeros=zeros)
     written = touched | refresh.touched
@@ -140,7 +138,13 @@ def _joined(
             *stage_of(Purpose.TIDY_UP, _tidy(ws, status_is_stored=changed is None)),
         ),
         status=changed,
-        requeue_after_s=requeue_after((scale, update, refresh), *times, now=ws.now),
+        requeue_after_s=requeue_after(
+            (scale, update, refresh),
+            next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now),
+            next_late_at(ws.pods, now=ws.now),
+            overdue_at,
+            now=ws.now,
+        ),
         waiting=waiting,
         skipped={
             **skip(orphans, _NEVER_ADOPTED),
@@ -160,22 +164,13 @@ def _prepare(ws: WorkingSet, mismatched: Sequence[PodView], *, touched: Collecti
     return (*stage_of(Purpose.CLEAN_UP_CLAIMS, clean_up), *stage_of(Purpose.RELEASE, released))
 
 
-def _outcomes(refresh: Phase, update: Phase) -> dict[str, Reason | None]:
+def _outcomes(scale: Phase, update: Phase, refresh: Phase) -> dict[str, Reason | None]:
     """How the phases went when scaling has nothing to write; what is about to write has not succeeded yet."""
-    found: dict[str, Reason | None] = {FAILED_SCALE: None}
+    if scale.stages:
+        return {}
     failure = update.failure or refresh.failure
-    if failure is not None or not (update.stages or refresh.stages):
-        found[FAILED_UPDATE] = failure
-    return found
-
-
-def _times(ws: WorkingSet, status: CloneSetStatus) -> Iterator[Instant | None]:
-    """When time alone changes something beside the phases: a pod becomes available, or progress is overdue."""
-    yield next_available_at(ws.pods, min_ready_seconds=ws.spec.min_ready_seconds, now=ws.now)
-    yield next_late_at(ws.pods, now=ws.now)
-    due = deadline_at(condition_of(status.conditions, PROGRESSING), ws.spec.progress_deadline_seconds)
-    if due is not None:
-        yield due + 1.0  # overdue only *after* that second
+    is_known = failure is not None or not (update.stages or refresh.stages)
+    return {FAILED_SCALE: None, **({FAILED_UPDATE: failure} if is_known else {})}
 
 
 # Pods that no longer match
@@ -222,27 +217,21 @@ def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
 
 
 def _tidy(ws: WorkingSet, *, status_is_stored: bool) -> Iterator[Chain]:
+    """Truncate the history and podsToDelete; the latter only once the status is stored: that write moves the
+    resourceVersion this one insists on."""
     live = {ws.update.hash, ws.current.hash, *{pod.revision for pod in ws.pods}}
-    own = (one for one in ws.snapshot.revisions if one.controller_uid == ws.snapshot.cloneset.uid)
+    uid = ws.snapshot.cloneset.uid
+    own = (revision for revision in ws.snapshot.revisions if revision.controller_uid == uid)
     yield from truncate_history(own, live=live, limit=ws.spec.revision_history_limit)
-    if status_is_stored:
-        yield from _truncate_pods_to_delete(ws)
-
-
-def _truncate_pods_to_delete(ws: WorkingSet) -> Iterable[Chain]:
-    """Only once the status is stored: that write moves the resourceVersion this one insists on."""
     strategy = ws.spec.scale_strategy
     listed = (strategy.pods_to_delete if strategy else None) or []
-    names = {pod.name for pod in ws.pods}
+    names = {pod.name for pod in ws.pods} if listed else set()
     kept = [name for name in listed if name in names]
-    if kept == listed:
-        return
-    cloneset = ws.snapshot.cloneset
-    action = patch_object(
-        CLONE_SETS, cloneset, {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}, unchanged=True
-    )
-    what = ", ".join(name for name in listed if name not in names)
-    yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {what}"),))
+    if status_is_stored and kept != listed:
+        body = {"spec": {"scaleStrategy": {"podsToDelete": kept or None}}}
+        action = patch_object(CLONE_SETS, ws.snapshot.cloneset, body, unchanged=True)
+        what = ", ".join(name for name in listed if name not in names)
+        yield Chain(subject="", steps=(Step(action=action, because=f"no such pods any more: {what}"),))
 
 
 # What is a CloneSet's own in the frame

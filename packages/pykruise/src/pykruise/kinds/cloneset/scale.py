@@ -6,7 +6,7 @@ Pure. One of three things happens in a plan, in this order: pods whose deletion 
 missing pods are created; pods leave (those already on their way, those specified, those too many).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -199,24 +199,26 @@ def _delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[
 
 def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
     """Pods already on their way, then specified ones, then surplus ones; the first that act end the phase."""
+    skipped: dict[str, Reason] = {}
+    chains: list[Chain] = []
+    is_partial = False
+    for parting in _partings(ws, numbers):
+        skipped |= parting.skipped
+        chains, is_partial = parting.chains, parting.is_partial
+        if chains:
+            break
+    return Phase(stages=stage_of(Purpose.DELETE_PODS, chains), skipped=skipped, is_partial=is_partial)
+
+
+def _partings(ws: WorkingSet, numbers: Numbers) -> Iterator[Parting]:
     waiting = _by_name(ws.pre_deleting)
-    # Out of service already: no budget is asked.
-    going = part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
-    if going.chains:
-        return _phase(going)
-    skipped = going.skipped
+    if waiting:  # they are out of service already: no budget is asked
+        yield part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
     specified = _by_name(ws.to_delete)  # those that wait do not serve, and take no place again
     if specified:
-        going = part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
-        return _phase(going, skipped)
-    if waiting:
-        return Phase(skipped=skipped)  # the surplus is looked at again once these are gone
-    return _phase(part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus"))
-
-
-def _phase(going: Parting, skipped: Mapping[str, Reason] = {}) -> Phase:
-    stages = stage_of(Purpose.DELETE_PODS, going.chains)
-    return Phase(stages=stages, skipped={**skipped, **going.skipped}, is_partial=going.is_partial)
+        yield part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
+    elif not waiting:  # else the surplus is looked at again once these are gone
+        yield part(ws, _victims(ws, numbers), ready_budget=numbers.ready_budget, why="surplus")
 
 
 def _victims(ws: WorkingSet, numbers: Numbers) -> list[PodView]:

@@ -234,6 +234,12 @@ def _has_progressed(status: CloneSetStatus, stored: CloneSetStatus, old: CloneSe
     )
 
 
+def progress_overdue_at(status: CloneSetStatus, spec: CloneSetSpec) -> Instant | None:
+    """When the status has to say that progress is overdue: only *after* the second of the deadline."""
+    due = deadline_at(condition_of(status.conditions, PROGRESSING), spec.progress_deadline_seconds)
+    return None if due is None else due + 1.0
+
+
 def deadline_at(condition: CloneSetCondition | None, deadline_s: int | None) -> Instant | None:
     """When progress is overdue; None: no deadline runs. A spec without one has no such condition."""
     if condition is None or condition.reason != UPDATED or not condition.last_update_time:

@@ -27,7 +27,6 @@ from pykruise.plans.phases import (
     Phase,
     pod_chain,
     pod_patch,
-    skip,
     stage_of,
 )
 from pykruise.plans.purposes import Purpose
@@ -74,25 +73,26 @@ def plan_update(ws: WorkingSet) -> tuple[Phase, Collection[str]]:
     if held := _held(ws, numbers):
         return Phase(skipped={pod.name: held for pod in ws.old}), ()
     target = ws.update if numbers.update > 0 else ws.current
-    candidates = _candidates(ws, back=numbers.update < 0)
+    ordered = _ordered(ws, _candidates(ws, back=numbers.update < 0))
     differences = Differences(ws, target) if ws.spec.is_in_place else None
-    refused = differences.refusals(candidates) if differences else {}
-    ordered = _ordered(ws, candidates, last=refused)
+    refused = differences.refusals(ordered) if differences else {}
+    if refused:  # pods that cannot be updated do not count against maxUnavailable
+        ordered = sorted(ordered, key=lambda pod: pod.name in refused)
     wanted, kept = ordered[: abs(numbers.update)], ordered[abs(numbers.update) :]
     able = [pod for pod in wanted if pod.name not in refused] if refused else wanted
     now, refusal, spends = _allowed(ws, _within_budget(ws, able, numbers, target))
     used_up = NONE_MAY_GO if allows_none(ws.limits) else MAX_UNAVAILABLE_USED_UP
     stuck = {pod.name: refused[pod.name] for pod in wanted if pod.name in refused} if refused else {}
+    skipped = {
+        **{pod.name: _kept(ws) for pod in kept},
+        **_skip(able[len(now) :], refusal or used_up),
+        **stuck,
+    }
     phase = _update(ws, now, target, differences)
     phase = msgspec.structs.replace(
         phase,
         stages=(*_spend(ws, spends, phase.touched), *phase.stages),
-        skipped={
-            **{pod.name: _kept(ws) for pod in kept},
-            **_skip(able[len(now) :], refusal or used_up),
-            **stuck,
-            **phase.skipped,
-        },
+        skipped={**skipped, **phase.skipped},
         failure=summary_of(stuck, Code.CANNOT_UPDATE),
         look_at=ws.now + ASK_AGAIN_S if refusal else None,
     )
@@ -112,12 +112,9 @@ def _update(
     ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differences: Differences | None
 ) -> Phase:
     """In place those that can be, recreated the others."""
-    if differences is None:
-        return _recreate(ws, pods, target, {})
-    reasons = differences.obstacles(pods)
-    in_place = begin(ws, [pod for pod in pods if pod.name not in reasons], target, differences)
-    if not reasons:
-        return in_place
+    reasons = differences.obstacles(pods) if differences else {pod.name: "" for pod in pods}
+    able = [pod for pod in pods if pod.name not in reasons] if reasons else pods
+    in_place = begin(ws, able, target, differences) if differences else Phase()
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], target, reasons)
     chains = [chain for phase in (in_place, recreated) for stage in phase.stages for chain in stage.chains]
     return Phase(
@@ -149,8 +146,8 @@ def _candidates(ws: WorkingSet, *, back: bool) -> list[PodView]:
     ]
 
 
-def _ordered(ws: WorkingSet, candidates: Sequence[PodView], *, last: Collection[str]) -> Sequence[PodView]:
-    """Base order, then priority, then scatter; pods that already prepare go first, those with names in `last` last."""
+def _ordered(ws: WorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]:
+    """Base order, then priority, then scatter; pods that already prepare go first."""
     ordered: Sequence[PodView] = update_order(candidates)
     block = ws.spec.rolling_update
     if block is not None:
@@ -158,9 +155,7 @@ def _ordered(ws: WorkingSet, candidates: Sequence[PodView], *, last: Collection[
         terms = [Term(term.key, term.value) for term in block.scatter_strategy or ()]
         ordered = scatter(ordered, ws.pods, terms) if terms else ordered
     preparing = LifecycleState.PREPARING_UPDATE.value
-    ordered = first(ordered, lambda pod: pod.state == preparing)
-    # Pods that cannot be updated do not count against maxUnavailable.
-    return first(ordered, lambda pod: pod.name not in last) if last else ordered
+    return first(ordered, lambda pod: pod.state == preparing)
 
 
 def _within_budget(
@@ -250,6 +245,8 @@ def _recreate(
 
     `reasons`: why a pod is not updated in place, by name; only under a policy that would.
     """
+    if not pods:
+        return Phase()
     marked = {pod.name for pod in ws.to_delete}
     fresh = [pod for pod in pods if pod.name not in marked]
     later = fresh[MOST_AT_ONCE:]
@@ -270,7 +267,8 @@ def _recreate(
         for pod in group
         if pod.name not in at_once
     ]
-    skipped = skip(later, Reason(Code.TURN, f"{_why(target)}, after those that go first"))
+    turn = Reason(Code.TURN, f"{_why(target)}, after those that go first")
+    skipped = {pod.name: turn for pod in later}
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     return Phase(stages=stages, skipped=skipped, is_partial=bool(later))
 
