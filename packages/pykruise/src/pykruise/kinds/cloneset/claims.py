@@ -199,7 +199,7 @@ def choose_ids(
 
 def _new_pod(snapshot: Readable, instance_id: InstanceId, present: Iterable[ClaimView]) -> NewPod:
     owner, spec = snapshot.cloneset, snapshot.cloneset.spec
-    templates = spec.volume_claim_templates or ()
+    templates = spec.volume_claim_templates
     if not templates:
         return NewPod(instance_id=instance_id, claim_names={}, missing=())
     documents = claim_documents(

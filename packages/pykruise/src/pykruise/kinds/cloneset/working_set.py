@@ -98,10 +98,9 @@ def working_set(
             for pod, mark in zip(pods, marks, strict=True)
         ]
     counts = Counter(marks)
-    is_rollout = update.hash != current.hash
-    update_numbers = scale_numbers = _numbers(counts, snapshot, limits, is_rollout=is_rollout)
+    update_numbers = scale_numbers = _numbers(counts, snapshot, limits, update, current)
     if scale_marks is not marks:
-        scale_numbers = _numbers(Counter(scale_marks), snapshot, limits, is_rollout=is_rollout)
+        scale_numbers = _numbers(Counter(scale_marks), snapshot, limits, update, current)
 
     def having(is_meant: Callable[[Mark], bool]) -> Sequence[PodView]:
         chosen = {mark for mark in counts if is_meant(mark)}
@@ -141,17 +140,22 @@ def numbers_if_deleted(ws: WorkingSet, names: Collection[str]) -> Numbers:
         mark.as_specified() if pod.name in names else mark
         for pod, mark in zip(ws.pods, ws.scale_marks, strict=True)
     )
-    is_rollout = ws.update.hash != ws.current.hash
-    return _numbers(Counter(marks), ws.snapshot, ws.limits, is_rollout=is_rollout)
+    return _numbers(Counter(marks), ws.snapshot, ws.limits, ws.update, ws.current)
 
 
-def _numbers(counts: Mapping[Mark, int], snapshot: Readable, limits: Limits, *, is_rollout: bool) -> Numbers:
+def _numbers(
+    counts: Mapping[Mark, int],
+    snapshot: Readable,
+    limits: Limits,
+    update: RevisionView,
+    current: RevisionView,
+) -> Numbers:
     spec, settings = snapshot.cloneset.spec, snapshot.settings
     strategy = spec.scale_strategy
     return numbers_of(
         tally_of(counts),
         limits,
-        may_roll_back=settings.partition_rollback and is_rollout,
+        may_roll_back=settings.partition_rollback and update.hash != current.hash,
         exclude_preparing_delete=settings.exclude_preparing_delete
         or (strategy is not None and strategy.exclude_preparing_delete),
         surge_for_updates=not spec.is_on_delete,
