@@ -107,9 +107,7 @@ def _create(ws: WorkingSet, numbers: Numbers) -> Phase:
         for new_pod, document in zip(chosen, documents, strict=True):
             chains.append(_create_chain(document, because, claims=new_pod.missing))
     stages = stage_of(Purpose.CREATE_PODS, chains, ramp=True)
-    return Phase(
-        stages=stages, skipped=skipped, is_partial=bool(chains) and numbers.create_now > MOST_AT_ONCE
-    )
+    return Phase(stages=stages, skipped=skipped, is_partial=numbers.create_now > MOST_AT_ONCE)
 
 
 def _create_chain(document: Document, because: str, *, claims: tuple[Step, ...]) -> Chain:
@@ -200,20 +198,18 @@ def _delete_steps(ws: WorkingSet, pod: PodView, *, because: str) -> tuple[tuple[
 def _delete(ws: WorkingSet, numbers: Numbers) -> Phase:
     """Pods already on their way, then specified ones, then surplus ones; the first that act end the phase."""
     skipped: dict[str, Reason] = {}
-    chains: list[Chain] = []
-    is_partial = False
     for parting in _partings(ws, numbers):
         skipped |= parting.skipped
-        chains, is_partial = parting.chains, parting.is_partial
-        if chains:
-            break
-    return Phase(stages=stage_of(Purpose.DELETE_PODS, chains), skipped=skipped, is_partial=is_partial)
+        if parting.chains:
+            stages = stage_of(Purpose.DELETE_PODS, parting.chains)
+            return Phase(stages=stages, skipped=skipped, is_partial=parting.is_partial)
+    return Phase(skipped=skipped)
 
 
 def _partings(ws: WorkingSet, numbers: Numbers) -> Iterator[Parting]:
     waiting = _by_name(ws.pre_deleting)
-    if waiting:  # they are out of service already: no budget is asked
-        yield part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
+    # Out of service already: no budget is asked.
+    yield part(ws, waiting, ready_budget=len(waiting), why="was waiting in PreparingDelete")
     specified = _by_name(ws.to_delete)  # those that wait do not serve, and take no place again
     if specified:
         yield part(ws, specified, ready_budget=numbers.ready_budget, why="specified for deletion")
