@@ -153,7 +153,7 @@ def _ordered(ws: WorkingSet, candidates: Sequence[PodView]) -> Sequence[PodView]
     if block is not None:
         ordered = by_priority(ordered, block.priority_strategy)
         terms = [Term(term.key, term.value) for term in block.scatter_strategy or ()]
-        ordered = scatter(ordered, ws.pods, terms) if terms else ordered
+        ordered = scatter(ordered, ws.pods, terms)
     preparing = LifecycleState.PREPARING_UPDATE.value
     return first(ordered, lambda pod: pod.state == preparing)
 
