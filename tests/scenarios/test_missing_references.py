@@ -13,12 +13,15 @@ from pykruise.kinds.cloneset.types import CLONE_SETS
 from pykruise.kinds.daemonset.types import DAEMON_SETS
 from pykruise.kinds.statefulset.types import ADVANCED_STATEFUL_SETS
 from pykruise.kube.resources import Resource
+from pykruise.sandbox.nodes.faults import Rule
 from support.daemonsets import daemonset
 from support.scenario import Object, Stage, cloneset
 from support.statefulsets import statefulset
 
 GONE: Final = "gone"
 CONTAINER: Final[Object] = {"name": "main", "image": "nginx:1"}
+PRIVATE: Final = "private/shop:1"
+"""An image that no node can pull without the secret."""
 
 
 def volume(**source: Any) -> Object:
@@ -47,6 +50,8 @@ SPELLINGS: Final[Mapping[str, Object]] = {
     "all variables of a Secret": reading(envFrom=[{"secretRef": {"name": GONE}}]),
     "priority class": {"containers": [CONTAINER], "priorityClassName": GONE},
     "runtime class": {"containers": [CONTAINER], "runtimeClassName": GONE},
+    "service account": {"containers": [CONTAINER], "serviceAccountName": GONE},
+    "pull secret": {"containers": [{**CONTAINER, "image": PRIVATE}], "imagePullSecrets": [{"name": GONE}]},
 }
 WORKLOADS: Final[Mapping[str, tuple[Resource, Object]]] = {
     "CloneSet": (CLONE_SETS, cloneset(replicas=1)),
@@ -63,6 +68,7 @@ async def test_the_condition_names_what_is_missing(stage: Stage, kind: str, spel
     resource, document = WORKLOADS[kind]
     template = document["spec"]["template"]
     own = {"spec": {**document["spec"], "template": {**template, "spec": SPELLINGS[spelling]}}}
+    stage.kubelets.set_rules([Rule(image=PRIVATE, image_pull_error=True)])
     await stage.start_manager()
     # when
     await stage.create({**document, **own}, resource=resource)

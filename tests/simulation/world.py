@@ -21,7 +21,7 @@ from pykruise.kube.election.key_slots import slot_of
 from pykruise.kube.errors import NotFoundError
 from pykruise.kube.ids import Key
 from pykruise.manager.manager import Manager
-from pykruise.pods.reasons import AT_REST, CODES, Code
+from pykruise.pods.reasons import AT_REST, Code, longest_wait_s
 from pykruise.pods.workload.waiting import WAITING
 from pykruise.runtime.reasons import NOTHING
 from pykruise.sandbox.virtual_time import VirtualLoop
@@ -215,7 +215,7 @@ class _World(Stage):
             is_wait = one["type"] == WAITING and str(one.get("message")).endswith(NOTHING)
             if not is_wait or one["status"] != "True" or one.get("reason") in AT_REST:
                 continue
-            promised_s = CODES[Code(one["reason"])].moves_in_s
+            promised_s = longest_wait_s(Code(one["reason"]), document.get("spec") or {})
             if quiet_s > promised_s:
                 words = f"{one['reason']} ({one['message']})"
                 self._break(

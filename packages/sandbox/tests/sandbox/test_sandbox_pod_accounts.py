@@ -119,6 +119,14 @@ async def test_a_pod_of_an_account_that_is_not_there_is_refused() -> None:
             await place.create(PODS, unnamed)
 
 
+async def test_a_server_that_gives_no_accounts_refuses_a_named_one_that_is_missing() -> None:
+    async with small_cluster(ClusterSettings()) as place:
+        with pytest.raises(ForbiddenError, match='serviceaccount "nobody" not found'):
+            await place.create(PODS, pod("web", serviceAccountName="nobody"))
+        spec = await made(place, pod("web", serviceAccountName="default"))
+        assert spec["serviceAccountName"] == "default"
+
+
 async def test_the_first_pod_of_a_new_namespace_waits_for_its_account() -> None:
     async with with_accounts() as place:
         # when

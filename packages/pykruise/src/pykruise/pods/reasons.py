@@ -8,7 +8,7 @@ Pure.
 import math
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -429,3 +429,23 @@ NEEDS_A_PERSON: Final = frozenset(code for code in CODES if rank_of(code) < rank
     Code.BACKOFF,
 }
 """What does not pass without a person: everything but stages on the way and limits that were asked for."""
+
+
+def longest_wait_s(code: Code, spec: Mapping[str, Any]) -> float:
+    """Seconds within which something moves while nothing is wrong; 0: the wait does not pass by itself.
+
+    `spec`: of the object that waits. Where fields of the spec set the length of the wait, it ends within the sum of the
+    spec's seconds and the time that a node takes.
+    """
+    moves_in_s = CODES[code].moves_in_s
+    return moves_in_s if moves_in_s < AS_ASKED else _A_NODE_S + _sum_of_seconds(spec)
+
+
+def _sum_of_seconds(value: Any) -> float:
+    """The sum of all fields `…Seconds` of a document."""
+    if isinstance(value, Mapping):
+        return sum(
+            float(part) if name.endswith("Seconds") and isinstance(part, int) else _sum_of_seconds(part)
+            for name, part in value.items()
+        )
+    return sum(_sum_of_seconds(part) for part in value) if isinstance(value, list) else 0.0

@@ -91,6 +91,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether users may do only what roles say."""
     service_accounts: bool = False
     """Whether pods get the account of their namespace, and a volume with its token."""
+    checks_accounts: bool = True
+    """Whether a pod that names a service account other than `default` is refused while it does not exist."""
     steady_watches: bool = False
     """Whether the watches of all clients in this process last for ever, and are silent while nothing happens; those of
     the cluster's own components do in any case."""
@@ -192,6 +194,7 @@ class Cluster:
             tracks_fields=self.settings.tracks_fields,
             rbac=self.settings.rbac,
             service_accounts=self.settings.service_accounts,
+            checks_accounts=self.settings.checks_accounts,
         )
         self.server.count_quotas()
         self.transport = self.transport_for(ADMIN, managed_fields=True)

@@ -15,23 +15,13 @@ from pykruise.pods.lifecycle.states import UPDATE_UNDER_WAY, Lifecycle, Lifecycl
 from pykruise.pods.mounts import CREATED_IN_S
 from pykruise.pods.reasons import Code
 from pykruise.pods.view import keys
+from pykruise.pods.view.containers import IMAGE_FAILURES
 from pykruise.pods.view.pod_view import PodView
 from pykruise.runtime.reasons import Reason
 
 LOOKED_AT: Final = 200
 """Pods of one workload whose obstacles are looked for."""
 
-_IMAGE_FAILURES: Final = frozenset(
-    {
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImageInspectError",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RegistryUnavailable",
-        "SignatureValidationFailed",
-    }
-)
 _START_FAILURES: Final = frozenset(
     {
         "ContainerCannotRun",
@@ -93,13 +83,14 @@ def held_by_finalizers(pod: PodView) -> Reason | None:
 
 def _of_containers(pod: PodView) -> Reason | None:
     for one in (*pod.init_statuses, *pod.container_statuses):
-        if one.waiting in _IMAGE_FAILURES:
+        if one.waiting in IMAGE_FAILURES:
             # The status may still name the image that ran before; the spec says which one is wanted.
             specs = (*pod.containers, *pod.sidecars)
             image = next((spec.image for spec in specs if spec.name == one.name), one.image)
+            secrets = f", with pull secrets {', '.join(pod.pull_secrets)}" if pod.pull_secrets else ""
             return Reason(
                 Code.IMAGE_PULL,
-                f"image {image} of container {one.name} cannot be pulled ({one.waiting})",
+                f"image {image} of container {one.name} cannot be pulled{secrets} ({one.waiting})",
                 "correct the image or its pull secret in spec.template, or make it available",
                 one.name,
             )

@@ -18,6 +18,19 @@ from pykruise.kube.cache.remembering import remembers
 from pykruise.pods.lifecycle.launch_order import BARRIER_VARIABLE, priority_of_key
 
 _JOB_PREFIX: Final = "KRUISE_TERMINATE_SIDECAR_"
+IMAGE_FAILURES: Final = frozenset(
+    {
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+"""Reasons with which the kubelet reports that it has no image for a container."""
+
 END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
 END_IMAGE_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
 IGNORE_END_VARIABLE: Final = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"

@@ -16,10 +16,11 @@ from pykruise.kube.clock import Instant, parse_time
 from pykruise.kube.documents import LAST_APPLIED
 from pykruise.pods.lifecycle.launch_order import COMPLETED_ANNOTATION
 from pykruise.pods.lifecycle.sort_keys import deletion_cost, update_rank
-from pykruise.pods.mounts import NOT_CREATED, CreatingView, mounts_of
+from pykruise.pods.mounts import MOST_NAMED, NOT_CREATED, CreatingView, mounts_of
 from pykruise.pods.template.node_placement import NodeRequirements, requirements_of
 from pykruise.pods.view import keys
 from pykruise.pods.view.containers import (
+    IMAGE_FAILURES,
     ContainerFacts,
     ContainerStatusFacts,
     ContainerText,
@@ -92,9 +93,14 @@ class _Spec(msgspec.Struct, gc=False, rename="camel"):
     ephemeral_containers: msgspec.Raw = msgspec.Raw()
     readiness_gates: tuple[_Gate, ...] | None = None
     restart_policy: str | None = None
+    image_pull_secrets: msgspec.Raw = msgspec.Raw()
     volumes: msgspec.Raw = msgspec.Raw()
     node_selector: msgspec.Raw = msgspec.Raw()
     tolerations: msgspec.Raw = msgspec.Raw()
+
+
+class _SecretRef(msgspec.Struct, gc=False):
+    name: str = ""
 
 
 class _ClaimSource(msgspec.Struct, gc=False, rename="camel"):
@@ -156,6 +162,7 @@ class _Pod(msgspec.Struct, gc=False, rename="camel"):
 
 _decode = msgspec.json.Decoder(_Pod).decode
 _decode_volumes = msgspec.json.Decoder(tuple[_Volume, ...] | None).decode
+_decode_secrets = msgspec.json.Decoder(tuple[_SecretRef, ...] | None).decode
 _decode_affinity = msgspec.json.Decoder(_Affinity | None).decode
 _NAMED_PODS: Final = ("apps.kruise.io", "StatefulSet")
 _PLACED_PODS: Final = ("apps.kruise.io", "BroadcastJob")
@@ -239,6 +246,7 @@ class PodProjector:
             container_statuses=tuple([self._status(one) for one in statuses]),
             init_statuses=tuple([self._status(one) for one in init_statuses]),
             creating=_creating(spec, status) if phase == "Pending" and node_name else None,
+            pull_secrets=_pull_secrets(spec) if _lacks_image((*init_statuses, *statuses)) else (),
             ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
             if len(spec.ephemeral_containers)
             else (),
@@ -435,6 +443,25 @@ def _creating(spec: _Spec, status: _Status) -> CreatingView | None:
     if scheduled is None or not scheduled.last_transition_time or not (mounts := mounts_of(spec.volumes)):
         return None
     return CreatingView(parse_time(scheduled.last_transition_time), mounts)
+
+
+def _lacks_image(statuses: tuple[RawStatus, ...]) -> bool:
+    for status in statuses:
+        waiting = status.state.waiting if status.state is not None else None
+        if waiting is not None and waiting.reason in IMAGE_FAILURES:
+            return True
+    return False
+
+
+def _pull_secrets(spec: _Spec) -> tuple[str, ...]:
+    """The first few names, so that a view stays small."""
+    if not bytes(spec.image_pull_secrets):
+        return ()
+    try:
+        secrets = _decode_secrets(spec.image_pull_secrets) or ()
+    except msgspec.ValidationError:
+        return ()
+    return tuple([secret.name for secret in secrets[:MOST_NAMED] if secret.name])
 
 
 def _is_not_created(one: RawStatus) -> bool:

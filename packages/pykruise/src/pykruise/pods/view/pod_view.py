@@ -85,6 +85,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Of all init containers, sidecars among them."""
     creating: CreatingView | None = None
     """Of a pod with a node whose containers are not created yet, since its volumes need something first."""
+    pull_secrets: tuple[str, ...] = ()
+    """Names of spec.imagePullSecrets, kept only while an image of the pod cannot be pulled."""
     ephemeral: tuple[EphemeralView, ...] = ()
     """Ephemeral containers, which few pods have."""
 

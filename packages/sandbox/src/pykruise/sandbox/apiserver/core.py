@@ -57,6 +57,7 @@ class Core:
         tracks_fields: bool = True,
         rbac: bool = False,
         service_accounts: bool = False,
+        checks_accounts: bool = True,
     ) -> None:
         self.storage = storage
         self.catalog = catalog
@@ -67,6 +68,8 @@ class Core:
         self.ownership = Ownership(catalog, tracks=tracks_fields)
         self.service_accounts = service_accounts
         """Whether pods get the service account of their namespace, and a volume with its token."""
+        self.checks_accounts = checks_accounts
+        """Whether a pod that names a service account other than `default` is refused while it does not exist."""
         self._listeners: dict[str, list[Listener]] = {}
         self._extractors: dict[tuple[str, ...], Callable[[Mapping[str, Any]], tuple[str, ...]]] = {}
         self.tokens = Tokens(storage.get, clock=clock, rng=rng)

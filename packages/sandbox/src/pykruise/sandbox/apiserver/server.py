@@ -109,7 +109,8 @@ class ApiServer:
     replaces that chain altogether. `conversions` convert the objects of CRDs. `watch_buffer` is how many
     events a watcher may lag behind before it is cut off. Without `tracks_fields` there are no managedFields.
     With `rbac`, users may do what roles say; without it, all users may do everything. With `service_accounts`, new
-    pods get an account and a volume with its token.
+    pods get an account and a volume with its token. With `checks_accounts`, a pod that names a service account other
+    than `default` is refused while the account does not exist.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class ApiServer:
         tracks_fields: bool = True,
         rbac: bool = False,
         service_accounts: bool = False,
+        checks_accounts: bool = True,
     ) -> None:
         own = admission if admission is not None else AdmissionChain(reviewers)
         caller = webhooks if webhooks is not None else NoCaller()
@@ -141,6 +143,7 @@ class ApiServer:
             tracks_fields=tracks_fields,
             rbac=rbac,
             service_accounts=service_accounts,
+            checks_accounts=checks_accounts,
         )
         self._definitions = Definitions(self._core, WebhookConversions(conversions, caller, rng))
         self._expiry = EventExpiry(self._core)

@@ -69,7 +69,9 @@ def made(given: Play, kind: Kind, record: Record, *, clock: Clock) -> Cluster:
         kubelet=_kubelet(given),
         tracks_fields=False,
         steady_watches=True,
-        waits_for_volumes=False,  # they are not among what was looked at
+        # Volumes and service accounts of the cluster are not copied.
+        waits_for_volumes=False,
+        checks_accounts=False,
         # Nodes of a copy may be lost already; those that are made are well all the time.
         controllers=(
             *(_OF_CLAIMS if has_claims else ()),

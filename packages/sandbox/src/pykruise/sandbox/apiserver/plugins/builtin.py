@@ -34,10 +34,8 @@ def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Docume
             name = spec.get("priorityClassName")
             give_priority(doc, _class(core, name) if name else _default_class(core), call.entry.resource)
             admit_pod(core, call, doc)
-            if core.service_accounts and not call.subresource:
-                from pykruise.sandbox.apiserver.plugins.pod_accounts import give_account
-
-                give_account(core, call, doc)
+            if not call.subresource:
+                _admit_account(core, call, doc)
         elif spec == old.get("spec"):
             return doc
         if not call.subresource:
@@ -45,6 +43,17 @@ def admit(core: Core, call: Call, doc: Document, old: Document | None) -> Docume
             if old is None:
                 _give_runtime(core, call, doc)
     return doc
+
+
+def _admit_account(core: Core, call: Call, pod: Document) -> None:
+    if not core.service_accounts and not (core.checks_accounts and pod["spec"].get("serviceAccountName")):
+        return
+    from pykruise.sandbox.apiserver.plugins.pod_accounts import check_account, give_account
+
+    if core.service_accounts:
+        give_account(core, call, pod)
+    else:
+        check_account(core, call, pod)
 
 
 def give_priority(pod: Document, found: Document | None, resource: Resource = PODS) -> None:

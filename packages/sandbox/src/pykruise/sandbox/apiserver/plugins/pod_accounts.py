@@ -2,8 +2,8 @@
 
 writes.py ──▶ await_default_account() ──▶ plugins.py ──▶ give_account(core, call, pod) ──▶ the pod, or a Refusal (403)
 
-Only on a server that was asked for it (`service_accounts`). Rules: Kubernetes' admission plugin ServiceAccount; the
-annotation kubernetes.io/enforce-mountable-secrets, which Kubernetes advises against, is not looked at.
+Only a server with `service_accounts` gives accounts; others check the account that a pod names. Rules: Kubernetes'
+admission plugin ServiceAccount; the annotation kubernetes.io/enforce-mountable-secrets is deprecated and not read.
 """
 
 import asyncio
@@ -52,16 +52,26 @@ def give_account(core: Core, call: Call, pod: Document) -> None:
         return
     if not spec.get("serviceAccountName"):
         spec["serviceAccountName"] = spec["serviceAccount"] = _DEFAULT
-    name = spec["serviceAccountName"]
-    stored = core.storage.get(_ACCOUNTS, Key(call.namespace, name))
-    if stored is None:
-        why = f"error looking up service account {call.namespace}/{name}: serviceaccount {quoted(name)} not found"
-        raise _refused(call, pod, why)
-    account = decode(stored.raw)
+    account = _account_of(core, call, pod)
     if _mounts_token(account, spec):
         _mount_token(core, spec)
     if not spec.get("imagePullSecrets") and (secrets := account.get("imagePullSecrets")):
         spec["imagePullSecrets"] = [{"name": secret.get("name") or ""} for secret in secrets]
+
+
+def check_account(core: Core, call: Call, pod: Document) -> None:
+    """Raises Refusal (403) for a named account that does not exist; each namespace is taken to have `default`."""
+    if pod["spec"]["serviceAccountName"] != _DEFAULT:
+        _account_of(core, call, pod)
+
+
+def _account_of(core: Core, call: Call, pod: Document) -> Document:
+    name = pod["spec"]["serviceAccountName"]
+    stored = core.storage.get(_ACCOUNTS, Key(call.namespace, name))
+    if stored is None:
+        why = f"error looking up service account {call.namespace}/{name}: serviceaccount {quoted(name)} not found"
+        raise _refused(call, pod, why)
+    return decode(stored.raw)
 
 
 def _refused(call: Call, pod: Document, why: str) -> Refusal:
