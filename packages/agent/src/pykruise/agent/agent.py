@@ -100,13 +100,13 @@ class Agent:
         """Work until `stop()` or until cancelled. Raises only for bugs."""
         async with asyncio.TaskGroup() as tasks:
             background = [
-                tasks.create_task(one.cache.run(), name=f"cache of {one.name}") for one in self.parts
+                tasks.create_task(part.cache.run(), name=f"cache of {part.name}") for part in self.parts
             ]
-            background += [tasks.create_task(one.run(), name="events") for one in self._recorders]
-            work = [tasks.create_task(one.run(), name=one.name) for one in self.parts]
+            background += [tasks.create_task(recorder.run(), name="events") for recorder in self._recorders]
+            work = [tasks.create_task(part.run(), name=part.name) for part in self.parts]
             await self._stopping.wait()
-            await asyncio.gather(*(one.stop() for one in self.parts))
-            await asyncio.gather(*(one.flush() for one in self._recorders))
+            await asyncio.gather(*(part.stop() for part in self.parts))
+            await asyncio.gather(*(recorder.flush() for recorder in self._recorders))
             for task in (*work, *background):
                 task.cancel()
 
@@ -117,9 +117,9 @@ class Agent:
     def problems(self) -> Mapping[str, Sequence[str]]:
         """By health check, what is not as it should be."""
         return {
-            check: () if one.cache.stats().synced else (_unfilled(one.cache),)
-            for one in self.parts
-            if (check := CHECKS.get(one.name))
+            check: () if part.cache.stats().synced else (_unfilled(part.cache),)
+            for part in self.parts
+            if (check := CHECKS.get(part.name))
         }
 
 

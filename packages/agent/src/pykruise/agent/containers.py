@@ -42,10 +42,10 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 async def newest_containers(client: CriClient, pod_uid: str) -> dict[str, Container]:
     """The newest container of each name. Raises CriError."""
-    found: dict[str, Container] = {}
-    for one in await client.containers(labels={POD_UID: pod_uid}):
-        found.setdefault(one.name, one)
-    return found
+    containers: dict[str, Container] = {}
+    for container in await client.containers(labels={POD_UID: pod_uid}):
+        containers.setdefault(container.name, container)
+    return containers
 
 
 def scheme_id(runtime: Runtime, container: Container) -> str:

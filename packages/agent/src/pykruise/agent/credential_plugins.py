@@ -42,9 +42,11 @@ class Plugin:
         self.name = str(entry["name"])
         self._program = folder / self.name
         self._version = str(entry["apiVersion"])
-        self._arguments = [str(one) for one in entry.get("args") or ()]
-        self._environment = {str(one["name"]): str(one.get("value", "")) for one in entry.get("env") or ()}
-        self._images = [Credential(where=str(one), username=self.name) for one in entry["matchImages"]]
+        self._arguments = [str(word) for word in entry.get("args") or ()]
+        self._environment = {
+            str(variable["name"]): str(variable.get("value", "")) for variable in entry.get("env") or ()
+        }
+        self._images = [Credential(where=str(image), username=self.name) for image in entry["matchImages"]]
         self._kept_s = parse_duration(str(entry.get("defaultCacheDuration") or "0s"))
         self._clock = clock
         self._kept: dict[str, _Kept] = {}

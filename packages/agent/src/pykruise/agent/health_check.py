@@ -50,9 +50,9 @@ def health_messages() -> tuple[Any, Any]:
     answer.field.add(name="status", number=1, type=field.TYPE_INT32, label=field.LABEL_OPTIONAL)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    found = (
+    result = (
         message_factory.GetMessageClass(pool.FindMessageTypeByName(f"grpc.health.v1.HealthCheck{name}"))
         for name in ("Request", "Response")
     )
-    takes, gives = found
+    takes, gives = result
     return takes, gives

@@ -35,12 +35,12 @@ async def run_pre_stop(
 
 async def _exec(runtime: CriClient, container_id: str, command: Sequence[str], timeout_s: float) -> None:
     try:
-        found = await runtime.exec_sync(container_id, command, timeout_s=timeout_s)
+        result = await runtime.exec_sync(container_id, command, timeout_s=timeout_s)
     except CriError as error:
         raise HookError(f"exec {command[0]}: {error}") from error
-    if found.exit_code:
-        said = (found.stderr or found.stdout).decode(errors="replace").strip()[:256]
-        raise HookError(f"exec {command[0]}: exit code {found.exit_code}{f': {said}' if said else ''}")
+    if result.exit_code:
+        said = (result.stderr or result.stdout).decode(errors="replace").strip()[:256]
+        raise HookError(f"exec {command[0]}: exit code {result.exit_code}{f': {said}' if said else ''}")
 
 
 async def _get(get: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], ip: str, timeout_s: float) -> None:
@@ -53,7 +53,9 @@ async def _get(get: Mapping[str, Any], ports: Sequence[Mapping[str, Any]], ip: s
             port_number(get.get("port"), ports),
             path=str(get.get("path") or "/"),
             scheme=str(get.get("scheme") or "HTTP"),
-            headers=[(one.get("name", ""), one.get("value", "")) for one in get.get("httpHeaders") or ()],
+            headers=[
+                (header.get("name", ""), header.get("value", "")) for header in get.get("httpHeaders") or ()
+            ],
             timeout_s=timeout_s,
         )
     except (HttpGetError, ValueError) as error:
@@ -66,9 +68,9 @@ def port_number(port: Any, ports: Sequence[Mapping[str, Any]]) -> int:
     """A port by number or by its name at the container. Raises ValueError."""
     if isinstance(port, int):
         return port
-    for one in ports:
-        if one.get("name") == port:
-            return int(one["containerPort"])
+    for entry in ports:
+        if entry.get("name") == port:
+            return int(entry["containerPort"])
     text = str(port)
     if not text.isdecimal():
         raise ValueError(f"the container has no port {text!r}")

@@ -113,7 +113,7 @@ class ImagePuller:
         try:
             await self.controller.run()
         finally:
-            tasks = [one.task for one in self._tries.values()]
+            tasks = [attempt.task for attempt in self._tries.values()]
             self._tries.clear()
             for task in tasks:
                 task.cancel()
@@ -174,18 +174,18 @@ class ImagePuller:
     def _attempt(self, view: NodeImageView, name: _TryKey, wanted: Wanted, now: Instant) -> Attempt:
         """How the try went, which is begun when it is new."""
         image = name[0]
-        found = self._tries.get(name)
-        if found is None:
+        result = self._tries.get(name)
+        if result is None:
             secrets = view.secrets.get(image.name, ())
             work = self._try(image, wanted, secrets, view.sandboxes.get(image.name, Sandbox()))
             task = asyncio.get_running_loop().create_task(work, name=f"pull {image.reference}")
             task.add_done_callback(self._on_try_ended)
-            found = self._tries[name] = _Try(now, task)
+            result = self._tries[name] = _Try(now, task)
             _log.info("pulling %s, try %d", image.reference, name[2], extra={"fields": {"version": name[1]}})
-        if not found.task.done():
+        if not result.task.done():
             return Attempt(math.inf, None)
-        ended_at, answer = found.task.result()
-        return Attempt(ended_at - found.started_at, answer)
+        ended_at, answer = result.task.result()
+        return Attempt(ended_at - result.started_at, answer)
 
     def _on_try_ended(self, task: "asyncio.Task[tuple[Instant, Pulled | PullFailure]]") -> None:
         if not task.cancelled():
@@ -227,12 +227,12 @@ class ImagePuller:
         credentials = await self._keyring.credentials_for(image, wanted, secrets)
         auths: list[Auth | None] = [
             Auth(
-                username=one.username,
-                password=one.password,
-                identity_token=one.identity_token,
-                registry_token=one.registry_token,
+                username=credential.username,
+                password=credential.password,
+                identity_token=credential.identity_token,
+                registry_token=credential.registry_token,
             )
-            for one in credentials
+            for credential in credentials
         ]
         failures: list[str] = []
         for auth in auths or [None]:
@@ -246,8 +246,8 @@ class ImagePuller:
         else:
             # Credentials that match and are refused are no reason to try without any.
             raise CriError("; ".join(dict.fromkeys(failures)))
-        found = find_image(await self._runtime.images(), image)
-        return found.id if found is not None else id_
+        result = find_image(await self._runtime.images(), image)
+        return result.id if result is not None else id_
 
     # ── the status ───────────────────────────────────────────────────────────
 

@@ -56,14 +56,14 @@ class Keyring:
     ) -> list[Credential]:
         """Those that match, in the order in which to try them; empty: pull without credentials. Of the image's secrets
         those of a namespace that asks for this tag are used (agent/rules/pull_secrets.py)."""
-        found: list[Credential] = []
+        credentials: list[Credential] = []
         for secret in secrets:
             kept = await self._read(secret)
             if kept is not None and may_use(wanted, kept.namespace):
-                found += kept.credentials
+                credentials += kept.credentials
         for provider in self._providers:
-            found += await provider(image.repository)
-        return list(dict.fromkeys(matching_credentials(found, image.repository)))
+            credentials += await provider(image.repository)
+        return list(dict.fromkeys(matching_credentials(credentials, image.repository)))
 
     def forget(self, secrets: Sequence[SecretName]) -> None:
         """Read these anew the next time: they did not open what they should."""

@@ -124,7 +124,7 @@ class MetadataReporter:
         pod = self.cache.get(key)
         if pod is None or not needs_report(pod, with_environment=self._with_environment):
             return None
-        found: list[Reported] = []
+        reported: list[Reported] = []
         is_complete = True
         for runtime, ids in self._by_runtime(pod):
             containers = await newest_containers(runtime.client, pod.uid)
@@ -135,23 +135,23 @@ class MetadataReporter:
                     continue
                 entry, is_whole = await self._entry(pod, runtime, container)
                 is_complete &= is_whole
-                found.append(entry)
-        found.sort(key=lambda one: list(pod.container_ids).index(one.name))
-        if found and {one.name: one for one in found} != (pod.reported or {}):
-            body = report_patch(pod, found)
+                reported.append(entry)
+        reported.sort(key=lambda item: list(pod.container_ids).index(item.name))
+        if reported and {item.name: item for item in reported} != (pod.reported or {}):
+            body = report_patch(pod, reported)
             await self._writer.patch_status(PODS, key, body, uid=pod.uid, patch_type=PatchType.STRATEGIC)
-        for name in stale_containers(pod, found) if self._with_environment else ():
+        for name in stale_containers(pod, reported) if self._with_environment else ():
             self.restarts.queue.add((key, name))
         return None if is_complete else ENV_RETRY_S
 
     def _by_runtime(self, pod: NodePod) -> Sequence[tuple[Runtime, Mapping[str, str]]]:
         """The pod's started containers by the runtime that has them."""
-        found: dict[str, tuple[Runtime, dict[str, str]]] = {}
+        result: dict[str, tuple[Runtime, dict[str, str]]] = {}
         for name, container_id in pod.container_ids.items():
             runtime = self._runtimes.of(container_id)
             if runtime is not None:
-                found.setdefault(runtime.name, (runtime, {}))[1][name] = container_id
-        return list(found.values())
+                result.setdefault(runtime.name, (runtime, {}))[1][name] = container_id
+        return list(result.values())
 
     async def _entry(self, pod: NodePod, runtime: Runtime, container: Container) -> tuple[Reported, bool]:
         """What is reported of a container, and whether that is all."""
@@ -170,7 +170,7 @@ class MetadataReporter:
         values = await self._values(runtime, container, sources)
         if values is None:
             return known, False
-        env_hash = environment_hash(sources, lambda one: values.get(one.variable, ""))
+        env_hash = environment_hash(sources, lambda source: values.get(source.variable, ""))
         return msgspec.structs.replace(known, env_hash=env_hash), True
 
     async def _values(
@@ -180,14 +180,14 @@ class MetadataReporter:
         if not sources:
             return {}
         try:
-            found = await runtime.client.exec_sync(container.id, ("env",), timeout_s=ENV_TIMEOUT_S)
+            result = await runtime.client.exec_sync(container.id, ("env",), timeout_s=ENV_TIMEOUT_S)
         except CriError as error:
             _log.info("`env` in container %s: %s; again in %g s", container.name, error, ENV_RETRY_S)
             return None
-        if found.exit_code:
-            _log.info("`env` in container %s: exit code %d", container.name, found.exit_code)
+        if result.exit_code:
+            _log.info("`env` in container %s: exit code %d", container.name, result.exit_code)
             return None
-        return environment_in(found.stdout)
+        return environment_in(result.stdout)
 
     # ── restarts ─────────────────────────────────────────────────────────────
 

@@ -44,11 +44,11 @@ async def run_probe(
 
 async def _exec(runtime: CriClient, container_id: str, command: list[str], limit_s: float) -> Outcome:
     try:
-        found = await runtime.exec_sync(container_id, command, timeout_s=limit_s)
+        result = await runtime.exec_sync(container_id, command, timeout_s=limit_s)
     except CallTimeoutError:
         return FAILED, f"command timed out after {limit_s:g} s"
-    text = (found.stdout + (found.stderr if found.exit_code else b"")).decode(errors="replace")
-    return (FAILED if found.exit_code else SUCCEEDED), text
+    text = (result.stdout + (result.stderr if result.exit_code else b"")).decode(errors="replace")
+    return (FAILED if result.exit_code else SUCCEEDED), text
 
 
 async def _http(get: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | None:
@@ -61,7 +61,9 @@ async def _http(get: Mapping[str, Any], ip: str, limit_s: float) -> Outcome | No
             port_number(get.get("port"), ()),
             path=str(get.get("path") or "/"),
             scheme=str(get.get("scheme") or "HTTP"),
-            headers=[(one.get("name", ""), one.get("value", "")) for one in get.get("httpHeaders") or ()],
+            headers=[
+                (header.get("name", ""), header.get("value", "")) for header in get.get("httpHeaders") or ()
+            ],
             timeout_s=limit_s,
         )
     except HttpGetError as error:

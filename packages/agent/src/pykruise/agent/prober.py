@@ -128,19 +128,19 @@ class Prober:
         asked = {
             (pod["uid"], probe["name"]): (pod, probe) for pod, probe in checks_in(view.spec if view else {})
         }
-        for name, one in asked.items():
-            if self._asked.get(name) != one:
+        for name, value in asked.items():
+            if self._asked.get(name) != value:
                 is_first = name not in self._asked
-                self.controller.queue.add_after(name, self._first_pause_s(one) if is_first else 0.0)
+                self.controller.queue.add_after(name, self._first_pause_s(value) if is_first else 0.0)
         self._asked = asked
         self._checks = {name: check for name, check in self._checks.items() if name in asked}
         self._reported = {name: check for name, check in self._reported.items() if name in asked}
         if view is not None:
             self.reports.queue.add(change.key)
 
-    def _first_pause_s(self, one: Asked) -> float:
+    def _first_pause_s(self, item: Asked) -> float:
         """An agent that was just started does not make all of its checks at once."""
-        period = period_s(one[1].get("probe") or {})
+        period = period_s(item[1].get("probe") or {})
         return self._rng.uniform(0, period) if self._clock() - self._began_at < period else 0.0
 
     # ── one check ────────────────────────────────────────────────────────────
@@ -204,30 +204,30 @@ class Prober:
         )
         if not needs_probe(rules, before, seen, now):
             return seen
-        found = await run_probe(rules, client, container.id, str(pod.get("IP") or ""))
-        return seen if found is None else msgspec.structs.replace(seen, outcome=found[0], message=found[1])
+        result = await run_probe(rules, client, container.id, str(pod.get("IP") or ""))
+        return seen if result is None else msgspec.structs.replace(seen, outcome=result[0], message=result[1])
 
     async def _container(self, uid: str, name: str) -> tuple[Container | None, CriClient]:
         """The newest of this name, in whichever runtime it is."""
         client = self._runtimes.first.client
         for runtime in self._runtimes.all:
             try:
-                found = await runtime.client.containers(labels={POD_UID: uid, CONTAINER_NAME: name})
+                containers = await runtime.client.containers(labels={POD_UID: uid, CONTAINER_NAME: name})
             except CriError as error:  # a runtime that is away says nothing about the container
                 _log.debug("containers of %s: %s", uid, error)
                 continue
-            if found:
-                return found[0], runtime.client
+            if containers:
+                return containers[0], runtime.client
         return None, client
 
     async def _started(self, client: CriClient, container: Container) -> Instant:
-        found = self._started_at.get(container.id)
-        if found is None:
-            found = (await client.container_status(container.id)).started_at
+        result = self._started_at.get(container.id)
+        if result is None:
+            result = (await client.container_status(container.id)).started_at
             if len(self._started_at) > 4 * len(self._asked) + 64:
                 self._started_at.clear()
-            self._started_at[container.id] = found
-        return found
+            self._started_at[container.id] = result
+        return result
 
     # ── the status ───────────────────────────────────────────────────────────
 

@@ -80,14 +80,14 @@ async def _providers(settings: Settings) -> list[Provider]:
     """Credentials of the node itself. A wrong file is logged: most images need none."""
     home = Path(os.environ.get("HOME") or "/")
     folder = Path(os.environ.get("DOCKER_CONFIG") or home / ".docker")
-    found: list[Provider] = [docker_configuration([folder / "config.json", Path("/.docker/config.json")])]
+    providers: list[Provider] = [docker_configuration([folder / "config.json", Path("/.docker/config.json")])]
     try:
-        found += await asyncio.to_thread(
+        providers += await asyncio.to_thread(
             load_providers, settings.plugin_config, settings.plugin_folder, clock=system_clock
         )
     except ConfigurationError as error:
         _log.error("%s", error)
-    return found
+    return providers
 
 
 def _servers(agent: Agent, metered: MeteredTransport, settings: Settings, host: str) -> list[PlainServer]:
@@ -107,8 +107,8 @@ def _servers(agent: Agent, metered: MeteredTransport, settings: Settings, host: 
 
 
 def _health(agent: Agent, rest: str, query: Query) -> Answer:
-    found = agent.problems()
-    checks: dict[str, Check] = {name: functools.partial(found.__getitem__, name) for name in found}
+    result = agent.problems()
+    checks: dict[str, Check] = {name: functools.partial(result.__getitem__, name) for name in result}
     return responder("healthz", checks)(rest, query)
 
 
@@ -127,9 +127,9 @@ class _AgentCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All metrics. Called where the event loop runs."""
         parts = self._agent.parts
-        labels = {one.name: one.name for one in parts}
-        yield from controller_metrics({one.name: one.controller.stats() for one in parts}, labels)
-        yield from queue_metrics({one.name: one.controller.queue.stats() for one in parts}, labels)
-        yield from cache_metrics({one.name: one.cache.stats() for one in parts})
+        labels = {part.name: part.name for part in parts}
+        yield from controller_metrics({part.name: part.controller.stats() for part in parts}, labels)
+        yield from queue_metrics({part.name: part.controller.queue.stats() for part in parts}, labels)
+        yield from cache_metrics({part.name: part.cache.stats() for part in parts})
         yield from request_metrics(self._metered, self._host)
         yield gauge("pykruise_build_info", "1, with the version.", ["version"], [([__version__], 1)])

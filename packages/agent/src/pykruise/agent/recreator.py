@@ -70,8 +70,8 @@ class Recreator:
         self._recorder = recorder
         self._clock = clock
         indexes: dict[str, Callable[[Request], tuple[Hashable, ...]]] = {
-            _BY_POD: lambda one: (one.pod,),
-            _BY_UID: lambda one: (one.pod_uid,),
+            _BY_POD: lambda request: (request.pod,),
+            _BY_UID: lambda request: (request.pod_uid,),
         }
         self.cache = Cache(
             client,
@@ -85,7 +85,8 @@ class Recreator:
         self.cache.subscribe(self._on_change)
         self._writer = Writer(client, {REQUESTS: self.cache})
         self._changes = {
-            one.name: RuntimeChanges(one.client, self._on_container_change) for one in runtimes.all
+            runtime.name: RuntimeChanges(runtime.client, self._on_container_change)
+            for runtime in runtimes.all
         }
         queue: WorkQueue[Key] = WorkQueue(cost_factor=0, base_delay_s=0.5, max_delay_s=50.0, rng=rng)
         self.controller = Controller("recreator", self._sync, queue=queue, workers=WORKERS, clock=clock)
@@ -93,8 +94,8 @@ class Recreator:
     async def run(self) -> None:
         """Carry out requests until `stop()`."""
         following = [
-            asyncio.get_running_loop().create_task(one.run(), name=f"events of {name}")
-            for name, one in self._changes.items()
+            asyncio.get_running_loop().create_task(change.run(), name=f"events of {name}")
+            for name, change in self._changes.items()
         ]
         try:
             await self.controller.run()
@@ -108,25 +109,25 @@ class Recreator:
         await self.controller.stop(grace_s=5.0)
 
     def _on_change(self, change: Change[Request]) -> None:
-        for one in (change.old, change.new):
-            if one is not None:
-                self.controller.queue.add(one.pod)
+        for request in (change.old, change.new):
+            if request is not None:
+                self.controller.queue.add(request.pod)
 
     def _on_container_change(self, pod_uid: str) -> None:
         """Something happened to containers of a pod; of any pod, when the uid is not known."""
-        for one in self.cache.by_index(_BY_UID, pod_uid) if pod_uid else self.cache.values():
-            self.controller.queue.add(one.pod)
+        for request in self.cache.by_index(_BY_UID, pod_uid) if pod_uid else self.cache.values():
+            self.controller.queue.add(request.pod)
 
     # ── one turn ─────────────────────────────────────────────────────────────
 
     async def _sync(self, pod: Key) -> float | None:
-        open_ = [one for one in self.cache.by_index(_BY_POD, pod) if not is_over(one.document)]
+        open_ = [item for item in self.cache.by_index(_BY_POD, pod) if not is_over(item.document)]
         if not open_:
             return None
-        first, *later = sorted(open_, key=lambda one: order_of(one.document))
-        for one in later:
-            if not get_path(one.document, "status", "phase"):
-                await self._report(one, {"phase": "Pending"})
+        first, *later = sorted(open_, key=lambda item: order_of(item.document))
+        for request in later:
+            if not get_path(request.document, "status", "phase"):
+                await self._report(request, {"phase": "Pending"})
         if get_path(first.document, "status", "phase") != "Recreating":
             await self._report(first, {"phase": "Recreating"})
             return 0.0
@@ -142,21 +143,21 @@ class Recreator:
     def _runtime_of(self, request: Request) -> tuple[Runtime | None, str]:
         """The runtime of all containers that are asked for, or why there is none."""
         ids = [
-            str(get_path(one, "statusContext", "containerID", default=""))
-            for one in get_path(request.document, "spec", "containers", default=())
+            str(get_path(container, "statusContext", "containerID", default=""))
+            for container in get_path(request.document, "spec", "containers", default=())
         ]
-        names = sorted({one.partition("://")[0] for one in ids})
+        names = sorted({text.partition("://")[0] for text in ids})
         if len(names) != 1:
             return None, f"the containers are of different runtimes: {', '.join(names)}"
         runtime = self._runtimes.of(ids[0])
-        known = ", ".join(one.name for one in self._runtimes.all)
+        known = ", ".join(runtime.name for runtime in self._runtimes.all)
         return runtime, "" if runtime else f"this node has no runtime {names[0]!r}, but {known}"
 
     async def _carry_out(self, request: Request, runtime: Runtime) -> float | None:
         containers = await newest_containers(runtime.client, request.pod_uid)
         on_node = {
-            name: await self._on_node(runtime, one)
-            for name, one in containers.items()
+            name: await self._on_node(runtime, container)
+            for name, container in containers.items()
             if name in _names(request)
         }
         turn = advance(request.document, on_node, self._clock())
@@ -171,20 +172,22 @@ class Recreator:
         poll_s = self._changes[runtime.name].poll_s
         return poll_s if turn.again_s is None else min(poll_s, turn.again_s)
 
-    async def _on_node(self, runtime: Runtime, one: Container) -> OnNode:
+    async def _on_node(self, runtime: Runtime, container: Container) -> OnNode:
         started_at = 0.0
-        if one.is_running:
-            started_at = (await runtime.client.container_status(one.id)).started_at
+        if container.is_running:
+            started_at = (await runtime.client.container_status(container.id)).started_at
         return OnNode(
-            id=scheme_id(runtime, one),
-            restart_count=one.restart_count,
-            is_running=one.state != "exited",
+            id=scheme_id(runtime, container),
+            restart_count=container.restart_count,
+            is_running=container.state != "exited",
             started_at=started_at,
         )
 
     async def _stop(self, request: Request, runtime: Runtime, container: Container, turn: Turn) -> Turn:
         """Stop the turn's container. A runtime that is away is no failure: the turn comes again."""
-        target = next(one for one in request.document["spec"]["containers"] if one["name"] == container.name)
+        target = next(
+            item for item in request.document["spec"]["containers"] if item["name"] == container.name
+        )
         how = Stop(
             grace_s=stop_grace_s(request.document),
             pre_stop=target.get("preStop"),
@@ -214,4 +217,4 @@ class Recreator:
 
 
 def _names(request: Request) -> set[str]:
-    return {one["name"] for one in get_path(request.document, "spec", "containers", default=())}
+    return {container["name"] for container in get_path(request.document, "spec", "containers", default=())}

@@ -95,7 +95,7 @@ class ReviewedAccess:
         wanted = set(rights)
         async with self._learning:  # another stream of this user asks the same
             await self._ask({(resource, "") for resource, _ in wanted})
-            await self._ask({one for one in wanted if one[1] and not self._is_allowed((one[0], ""))})
+            await self._ask({item for item in wanted if item[1] and not self._is_allowed((item[0], ""))})
 
     def may_see(self, resource: str, namespace: str) -> bool:
         """See Access."""
@@ -110,7 +110,7 @@ class ReviewedAccess:
 
     async def _ask(self, rights: Iterable[Right]) -> None:
         now = self._clock()
-        due = [one for one in rights if (known := self._answers.get(one)) is None or known.until <= now]
+        due = [right for right in rights if (known := self._answers.get(right)) is None or known.until <= now]
         for right, answer in zip(due, await asyncio.gather(*map(self._review, due)), strict=True):
             known = self._answers.get(right)
             is_allowed = answer is True
@@ -147,5 +147,5 @@ async def post(client: Client, path: str, kind: str, spec: dict[str, Any]) -> di
     )
     if answer.status not in (200, 201):
         raise error_for(answer.status, answer.body, answer.headers)
-    found: dict[str, Any] = orjson.loads(answer.body)
-    return found
+    result: dict[str, Any] = orjson.loads(answer.body)
+    return result

@@ -63,7 +63,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
 
     def action(name: str, title: str, *words: str, fields: Sequence[Field] = ()) -> Action:
         whole = (*words, *where)
-        values = {one.name: one.value for one in fields}
+        values = {field.name: field.value for field in fields}
         return Action(
             id=name,
             title=title,
@@ -72,26 +72,26 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
             fields=tuple(fields),
         )
 
-    found: list[Action] = []
+    actions: list[Action] = []
     if (paused := shown.fields.get("paused")) is not None:
         is_paused = bool(paused.value(document))
         verb = "resume" if is_paused else "pause"
-        found.append(action(verb, verb.capitalize(), "rollout", verb, target))
+        actions.append(action(verb, verb.capitalize(), "rollout", verb, target))
     if get_path(document, "status", "canaryStatus", "currentStepState") == "StepPaused":
-        found.append(action("approve", "Approve the step", "rollout", "approve", target))
+        actions.append(action("approve", "Approve the step", "rollout", "approve", target))
     if shown.verbs.restart:
-        found.append(action("restart", "Restart", "rollout", "restart", target))
+        actions.append(action("restart", "Restart", "rollout", "restart", target))
     if shown.verbs.history:
         number = Field(name="revision", label="Revision (0: the one before)", value="0")
-        found.append(
+        actions.append(
             action(
                 "undo", "Roll back", "rollout", "undo", target, "--to-revision={revision}", fields=[number]
             )
         )
     if isinstance(get_path(document, "spec", "replicas"), int):
         replicas = Field(name="replicas", label="Replicas", value=str(document["spec"]["replicas"]))
-        found.append(action("scale", "Scale", "scale", target, "--replicas={replicas}", fields=[replicas]))
-    found += [
+        actions.append(action("scale", "Scale", "scale", target, "--replicas={replicas}", fields=[replicas]))
+    actions += [
         action(
             name,
             title,
@@ -103,7 +103,7 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
         )
         for name, title, value in _amounts(shown, document)
     ]
-    found += [
+    actions += [
         action(
             f"image-{number}",
             f"Image of {name}",
@@ -115,20 +115,20 @@ def actions_of(resource: Resource, document: Document) -> tuple[Action, ...]:
         )
         for number, (name, image) in enumerate(_containers(document))
     ]
-    return tuple(found)
+    return tuple(actions)
 
 
 _MOST_CONTAINERS: Final = 20
 
 
 def _containers(document: Document) -> list[tuple[str, str]]:
-    found = {
-        str(one.get("name")): str(one.get("image") or "")
+    containers = {
+        str(container.get("name")): str(container.get("image") or "")
         for spec in pod_specs_of(document)
-        for one in spec.get("containers") or ()
-        if isinstance(one, Mapping)
+        for container in spec.get("containers") or ()
+        if isinstance(container, Mapping)
     }
-    return list(found.items())[:_MOST_CONTAINERS]
+    return list(containers.items())[:_MOST_CONTAINERS]
 
 
 _AMOUNTS: Final = (
@@ -160,12 +160,12 @@ def argv_of(action: Action, values: Mapping[str, Any]) -> list[str]:
 
 def _filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """Only the words of a field are filled in: names of objects have no braces."""
-    found = []
+    result = []
     for word in words:
         for name, value in values.items():
             word = word.replace(f"{{{name}}}", value)
-        found.append(word)
-    return found
+        result.append(word)
+    return result
 
 
 _SELF_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

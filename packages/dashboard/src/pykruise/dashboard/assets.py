@@ -32,12 +32,12 @@ class Assets:
     """All files. Modules import each other by names that are replaced, so a file goes after those that it names."""
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
-        found = dict(files) if files is not None else _read()
-        shell = found.pop("index.html")
+        result = dict(files) if files is not None else _read()
+        shell = result.pop("index.html")
         names: dict[str, str] = {}
         self._assets: dict[str, Asset] = {}
-        for name in _in_order(found):
-            body = _renamed(found[name], names)
+        for name in _in_order(result):
+            body = _renamed(result[name], names)
             stem, _, kind = name.rpartition(".")
             names[name] = f"{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{kind}"
             self._assets[names[name]] = _asset(_TYPES[kind], body)
@@ -50,7 +50,7 @@ class Assets:
     @property
     def size(self) -> int:
         """Bytes that a browser fetches for the whole page."""
-        return sum(len(one.zipped) for one in (*self._assets.values(), self.shell))
+        return sum(len(asset.zipped) for asset in (*self._assets.values(), self.shell))
 
 
 def _asset(content_type: str, body: bytes) -> Asset:
@@ -59,7 +59,11 @@ def _asset(content_type: str, body: bytes) -> Asset:
 
 def _read() -> dict[str, bytes]:
     folder = resources.files("pykruise.dashboard") / "static"
-    return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
+    return {
+        traversable.name: traversable.read_bytes()
+        for traversable in folder.iterdir()
+        if traversable.is_file()
+    }
 
 
 def _in_order(files: Mapping[str, bytes]) -> list[str]:

@@ -77,7 +77,7 @@ class Board:
 
     def rows(self) -> Sequence[Row]:
         """All of them."""
-        return [one.row for one in self._entries.values() if not one.is_gone]
+        return [entry.row for entry in self._entries.values() if not entry.is_gone]
 
     def since(self, version: int) -> Changes:
         """What is newer. 0, a version of another process, or one too long ago: everything."""
@@ -86,8 +86,8 @@ class Board:
         newer = list(self._newer(version))
         return Changes(
             version=self.version,
-            rows=[one.row for one in newer if not one.is_gone],
-            gone=[one.row for one in newer if one.is_gone],
+            rows=[entry.row for entry in newer if not entry.is_gone],
+            gone=[entry.row for entry in newer if entry.is_gone],
         )
 
     async def wait_newer(self, version: int) -> None:
@@ -103,13 +103,13 @@ class Board:
         changed.set()
 
     def _newer(self, version: int) -> Iterator[_Entry]:
-        for one in reversed(self._entries.values()):
-            if one.version <= version:
+        for entry in reversed(self._entries.values()):
+            if entry.version <= version:
                 return
-            yield one
+            yield entry
 
     def _forget(self) -> None:
-        gone = [(row_id, one.version) for row_id, one in self._entries.items() if one.is_gone]
+        gone = [(row_id, entry.version) for row_id, entry in self._entries.items() if entry.is_gone]
         for row_id, version in gone[: len(gone) // 2]:
             del self._entries[row_id]
             self._floor = max(self._floor, version)

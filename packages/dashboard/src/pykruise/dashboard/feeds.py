@@ -90,15 +90,13 @@ class Feeds:
                 return None
             uid = document["metadata"].get("uid", "")
             return older_set(
-                [one.document for one in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid)]
+                [item.document for item in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid)]
             )
         current, newest = status.get("currentRevision"), status.get("updateRevision")
         if not current or not newest or current == newest:
             return None
-        found = self._caches[CONTROLLER_REVISIONS].get(
-            Key(document["metadata"].get("namespace", ""), current)
-        )
-        return found.document if found is not None else None
+        view = self._caches[CONTROLLER_REVISIONS].get(Key(document["metadata"].get("namespace", ""), current))
+        return view.document if view is not None else None
 
     # ── rows ─────────────────────────────────────────────────────────────────
 
@@ -135,19 +133,19 @@ class Feeds:
 
     def _owned(self, uid: str) -> Iterator[ObjectView]:
         yield from self._caches[PODS].by_index(BY_CONTROLLER, uid)
-        for one in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid):
-            yield from self._caches[PODS].by_index(BY_CONTROLLER, one.uid)
+        for view in self._caches[REPLICA_SETS].by_index(BY_CONTROLLER, uid):
+            yield from self._caches[PODS].by_index(BY_CONTROLLER, view.uid)
 
     def _owner_of(self, pod: ObjectView) -> tuple[Resource, Document] | None:
         """The workload of a pod; of a Deployment's pod the Deployment."""
         if not pod.controller:
             return None
         for resource in (*rollout_resources(), *job_resources(), REPLICA_SETS):
-            found = self._caches[resource].by_index(BY_UID, pod.controller)
-            if found and resource == REPLICA_SETS and found[0].controller:
-                return self._owner_of(found[0]) or (resource, found[0].document)
-            if found:
-                return resource, found[0].document
+            views = self._caches[resource].by_index(BY_UID, pod.controller)
+            if views and resource == REPLICA_SETS and views[0].controller:
+                return self._owner_of(views[0]) or (resource, views[0].document)
+            if views:
+                return resource, views[0].document
         return None
 
     def _put_job(self, resource: Resource, change: Change[ObjectView]) -> None:

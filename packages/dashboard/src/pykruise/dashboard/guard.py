@@ -22,7 +22,7 @@ class Guard:
     """`hosts`: names under which it is asked, with the port where that is not the usual one; empty: any."""
 
     def __init__(self, hosts: Collection[str] = ()) -> None:
-        self._hosts = frozenset(one.lower() for one in hosts)
+        self._hosts = frozenset(host.lower() for host in hosts)
 
     def refusal(self, request: Request) -> str:
         """Why a request is not answered; empty: it is."""
@@ -42,5 +42,5 @@ class Guard:
 
     def _is_own(self, origin: str, host: str) -> bool:
         """Whether a page that was loaded from here asks: names of proxies count where they are allowed."""
-        found = urlsplit(origin).netloc.lower()
-        return bool(found) and (found == host or found in self._hosts)
+        text = urlsplit(origin).netloc.lower()
+        return bool(text) and (text == host or text in self._hosts)

@@ -59,10 +59,10 @@ def finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     return [
         {
             "id": f"finding/{number:03d}",
-            "level": one.level.value,
-            "check": one.check,
-            "what": one.what[:2_000],
-            "fix": one.fix[:2_000],
+            "level": finding.level.value,
+            "check": finding.check,
+            "what": finding.what[:2_000],
+            "fix": finding.fix[:2_000],
         }
-        for number, one in enumerate(findings)
+        for number, finding in enumerate(findings)
     ]

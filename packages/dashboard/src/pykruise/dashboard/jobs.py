@@ -99,13 +99,13 @@ def headline_of(resource: Resource, status: Mapping[str, Any]) -> str:
 
 
 def _number(status: Mapping[str, Any], *fields: str) -> int:
-    return next((status[one] for one in fields if isinstance(status.get(one), int)), 0)
+    return next((status[field] for field in fields if isinstance(status.get(field), int)), 0)
 
 
 def _images(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[ImageState]:
     for repository, wanted in (spec.get("images") or {}).items():
         states = get_path(dict(status), "imageStatuses", repository, "tags") or ()
-        by_tag = {one.get("tag"): one for one in states}
+        by_tag = {state.get("tag"): state for state in states}
         for tag in wanted.get("tags") or ():
             state = by_tag.get(tag.get("tag")) or {}
             yield ImageState(

@@ -39,7 +39,9 @@ class MirrorTransport(WrappedTransport):
         clock: Callable[[], float],
     ) -> None:
         super().__init__(inner)
-        self._roots = {(one.root, one.plural): (one, cache) for one, cache in caches.items()}
+        self._roots = {
+            (resource.root, resource.plural): (resource, cache) for resource, cache in caches.items()
+        }
         self._clock = clock
         self._kept: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, Response]] = {}
 
@@ -59,16 +61,16 @@ class MirrorTransport(WrappedTransport):
         """Which object or list of a full cache a path means; None: another."""
         parts = path.lstrip("/").split("/")
         size = 2 if parts[0] == "api" else 3
-        root, rest = "/" + "/".join(parts[:size]), [unquote(one) for one in parts[size:]]
+        root, rest = "/" + "/".join(parts[:size]), [unquote(part) for part in parts[size:]]
         namespace = ""
         if len(rest) > 2 and rest[0] == "namespaces":
             namespace, rest = rest[1], rest[2:]
         if not rest or len(rest) > 2:
             return None
-        found = self._roots.get((root, rest[0]))
-        if found is None or not found[1].synced:
+        result = self._roots.get((root, rest[0]))
+        if result is None or not result[1].synced:
             return None
-        return *found, namespace, rest[1] if len(rest) == 2 else ""
+        return *result, namespace, rest[1] if len(rest) == 2 else ""
 
     async def _remembered(self, request: Request) -> Response:
         key = (request.path, tuple(sorted(request.query.items())))
@@ -84,9 +86,9 @@ class MirrorTransport(WrappedTransport):
 
 
 def _object(cache: Cache[ObjectView], resource: Resource, key: Key) -> Response:
-    found = cache.get(key)
-    if found is not None:
-        return Response(200, _JSON, found.raw)
+    view = cache.get(key)
+    if view is not None:
+        return Response(200, _JSON, view.raw)
     status = {
         "apiVersion": "v1",
         "kind": "Status",
@@ -100,10 +102,10 @@ def _object(cache: Cache[ObjectView], resource: Resource, key: Key) -> Response:
 
 
 def _list(cache: Cache[ObjectView], namespace: str, selector: str) -> Response:
-    found = cache.by_index(BY_NAMESPACE, namespace) if namespace else cache.values()
+    views = cache.by_index(BY_NAMESPACE, namespace) if namespace else cache.values()
     if selector:
         wanted = parse_label_selector(selector)
-        found = [one for one in found if wanted.matches(one.labels)]
-    items = b",".join(one.raw for one in found)
+        views = [view for view in views if wanted.matches(view.labels)]
+    items = b",".join(view.raw for view in views)
     body = b'{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[' + items + b"]}"
     return Response(200, _JSON, body)

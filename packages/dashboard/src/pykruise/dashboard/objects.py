@@ -71,7 +71,7 @@ class ObjectView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def watched_resources() -> tuple[Resource, ...]:
     """What the dashboard lists and watches, and needs the right to."""
-    own = dict.fromkeys(one.resource for one in kinds() if one.versions)
+    own = dict.fromkeys(kind.resource for kind in kinds() if kind.versions)
     return (*own, ROLLOUTS, *_BUILT_IN)
 
 
@@ -115,7 +115,7 @@ def _object_view(raw: bytes | msgspec.Raw, resource: Resource) -> ObjectView:
         name=meta["name"],
         uid=meta.get("uid", ""),
         resource_version=int(meta.get("resourceVersion") or 0),
-        controller=next((str(one.get("uid")) for one in owners if one.get("controller")), ""),
+        controller=next((str(owner.get("uid")) for owner in owners if owner.get("controller")), ""),
         labels=meta.get("labels") or {},
         raw=orjson.dumps(whole),
         waits=resource == PODS and _may_wait(document),
@@ -134,5 +134,5 @@ def _may_wait(pod: Document) -> bool:
         return False
     if (meta.get("labels") or {}).get(_STATE, "Normal") != "Normal":
         return True
-    ready = (one for one in status.get("conditions") or () if one.get("type") == "Ready")
-    return not any(one.get("status") == "True" for one in ready)
+    ready = (condition for condition in status.get("conditions") or () if condition.get("type") == "Ready")
+    return not any(item.get("status") == "True" for item in ready)

@@ -62,12 +62,12 @@ def _columns(resource: Resource, document: Document) -> str:
     versions = named(resource.kind).versions
     if callable(versions):  # a kind that embeds the templates of others has a rollout, and is not listed here
         return ""
-    columns = next(one.columns for one in versions if one.name == resource.version)
-    shown = ((one.name, _value(document, one)) for one in columns if one.type != "date")
+    columns = next(version.columns for version in versions if version.name == resource.version)
+    shown = ((column.name, _value(document, column)) for column in columns if column.type != "date")
     return ", ".join(f"{name}: {value}" for name, value in shown if value)[:MOST_WORDS]
 
 
 def _value(document: Document, column: Column) -> str:
     """Empty where there is none, or where its path is more than names of fields."""
-    found = get_path(document, *column.json_path.removeprefix(".").split("."))
-    return str(found) if isinstance(found, int | str) else ""
+    result = get_path(document, *column.json_path.removeprefix(".").split("."))
+    return str(result) if isinstance(result, int | str) else ""

@@ -96,7 +96,7 @@ class LivePages:
         self._start = start
         self._has_actions = has_actions
         self._plans = asyncio.Semaphore(PLANS_AT_ONCE)
-        self._by_name = {str(one): one for one in around.caches}
+        self._by_name = {str(cache): cache for cache in around.caches}
         self._open: dict[tuple[Resource, Key], _WorkloadPage] = {}
 
     def open(self, query: Mapping[str, str], session: Session) -> Opened | None:
@@ -114,9 +114,9 @@ class LivePages:
         if page == "workload":
             return self._open_workload(*self._meant(query))
         if page == "health":
-            found = _HealthPage(session.client, self._around.manager_namespace)
-            task = self._start(found.run(), name="health page")
-            return Opened(found.board, task.cancel)
+            health_page = _HealthPage(session.client, self._around.manager_namespace)
+            task = self._start(health_page.run(), name="health page")
+            return Opened(health_page.board, task.cancel)
         return None
 
     def status(self) -> Mapping[str, Any]:
@@ -157,11 +157,13 @@ class LivePages:
             raise CommandError("this dashboard only reads (--actions)")
         resource, key = self._meant(asked)
         document = decode(await session.client.get(resource, key.namespace, key.name))
-        found = next((one for one in actions_of(resource, document) if one.id == asked.get("action")), None)
+        action = next(
+            (item for item in actions_of(resource, document) if item.id == asked.get("action")), None
+        )
         values = asked.get("values")
-        if found is None or not isinstance(values, Mapping):
+        if action is None or not isinstance(values, Mapping):
             raise CommandError("there is no such action for this object, or not any more")
-        argv = argv_of(found, values)
+        argv = argv_of(action, values)
         code, said = await done(session.client, argv)
         _log.info("%s: %s: exit code %d", session.user.name, " ".join(argv), code)
         return {"code": code, "said": said[:4_000]}
@@ -188,12 +190,12 @@ class LivePages:
         left = [page]
 
         def close() -> None:
-            for one in left:
-                one.viewers -= 1
-                if not one.viewers and self._open.get((resource, key)) is one:
+            for workload_page in left:
+                workload_page.viewers -= 1
+                if not workload_page.viewers and self._open.get((resource, key)) is workload_page:
                     del self._open[resource, key]
-                    assert one.task is not None
-                    one.task.cancel()
+                    assert workload_page.task is not None
+                    workload_page.task.cancel()
             left.clear()
 
         return Opened(page.board, close)
@@ -240,13 +242,13 @@ class _WorkloadPage:
             self._touched.set()
 
     def _show(self, parts: Sequence[Part]) -> None:
-        shown = {one.id for one in parts}
+        shown = {item.id for item in parts}
         for row in self.board.rows():
             if row.id not in shown:
                 self.board.remove(row.id)
-        for one in parts:
-            body = orjson.dumps({"id": one.id, **one.body})
-            self.board.put(Row(one.id, one.resource, one.namespace, body))
+        for part in parts:
+            body = orjson.dumps({"id": part.id, **part.body})
+            self.board.put(Row(part.id, part.resource, part.namespace, body))
 
     def _remark(self, text: str) -> Part:
         return Part(
@@ -269,20 +271,20 @@ class _WorkloadPage:
         images = self._node_images() if self._shown is not None and self._shown.pulls_image else ()
 
         async def look(client: Client) -> list[Part]:
-            found = [head(self._resource, document, current=current)]
-            own = [one.document for one in pods]
-            found.append(pods_part(own, revisions, document, namespace=self._key.namespace))
+            parts = [head(self._resource, document, current=current)]
+            own = [pod.document for pod in pods]
+            parts.append(pods_part(own, revisions, document, namespace=self._key.namespace))
             if revisions:
                 keeper = REPLICA_SETS if self._resource == DEPLOYMENTS else CONTROLLER_REVISIONS
                 namespace = revisions[-1].info.namespace
-                found.append(history_part(revisions, namespace=namespace, resource=str(keeper)))
+                parts.append(history_part(revisions, namespace=namespace, resource=str(keeper)))
             if images:
-                found.append(nodes_part(document, _keeper_of_images(), [one.document for one in images]))
+                parts.append(nodes_part(document, _keeper_of_images(), [image.document for image in images]))
             if is_known(self._resource):
-                found.append(await self._explained(client))
+                parts.append(await self._explained(client))
             if (events := await self._events(client, view.uid)) is not None:
-                found.append(events_part(events, namespace=self._key.namespace or "default"))
-            return found
+                parts.append(events_part(events, namespace=self._key.namespace or "default"))
+            return parts
 
         return await run_aside(self._around.client, look)
 
@@ -313,12 +315,12 @@ class _WorkloadPage:
         assert shown is not None
         resource = REPLICA_SETS if shown.verbs.history == "replicasets" else CONTROLLER_REVISIONS
         cache = self._around.caches[resource]
-        found = cache.by_index(BY_NAMESPACE, self._key.namespace) if self._key.namespace else cache.values()
+        views = cache.by_index(BY_NAMESPACE, self._key.namespace) if self._key.namespace else cache.values()
         uid = document["metadata"].get("uid")
         infos = [
-            _info(resource, one)
-            for one in found
-            if one.controller == uid or shown.verbs.revision_label in one.labels
+            _info(resource, view)
+            for view in views
+            if view.controller == uid or shown.verbs.revision_label in view.labels
         ]
         return revisions_in(infos, _info_of(self._resource, document), shown)
 
@@ -326,20 +328,20 @@ class _WorkloadPage:
         """Those that it, or something that it owns, controls; of a kind that owns none, those that it selects."""
         shown, pods = self._shown, self._around.caches[PODS]
         if shown is None or shown.pods == "owned":
-            found = self._owned(view.uid)
+            views = self._owned(view.uid)
         elif shown.pods == "selected":
-            found = self._selected(document, pods.values(), shown.pod_mark)
+            views = self._selected(document, pods.values(), shown.pod_mark)
         else:
-            found = self._marked(pods.by_index(BY_NAMESPACE, self._key.namespace), shown.pod_mark)
-        return sorted(found, key=lambda one: (one.namespace, one.name))
+            views = self._marked(pods.by_index(BY_NAMESPACE, self._key.namespace), shown.pod_mark)
+        return sorted(views, key=lambda view: (view.namespace, view.name))
 
     def _owned(self, uid: str) -> list[ObjectView]:
         caches = self._around.caches
-        found = list(caches[PODS].by_index(BY_CONTROLLER, uid))
+        views = list(caches[PODS].by_index(BY_CONTROLLER, uid))
         for resource in _with_templates():
-            for one in caches[resource].by_index(BY_CONTROLLER, uid):
-                found += self._owned(one.uid)
-        return found
+            for view in caches[resource].by_index(BY_CONTROLLER, uid):
+                views += self._owned(view.uid)
+        return views
 
     def _marked(self, pods: Iterable[ObjectView], mark: str) -> list[ObjectView]:
         """Those that say in an annotation that they belong to the object; a glance at their JSON is enough."""
@@ -377,7 +379,7 @@ def _with_templates() -> tuple[Resource, ...]:
 @cache
 def _keeper_of_images() -> Resource:
     """The resource that keeps the images of a node."""
-    return next(one.resource for one in kinds() if one.shown is not None and one.shown.keeps_images)
+    return next(kind.resource for kind in kinds() if kind.shown is not None and kind.shown.keeps_images)
 
 
 def _info(resource: Resource, view: ObjectView) -> Info:
@@ -405,10 +407,10 @@ class _HealthPage:
             except Exception:  # a page that fails must not end the server
                 _log.exception("the page of health failed")
                 rows = [{"id": "note", "note": "it could not be looked at; the dashboard's log says why"}]
-            kept = {str(one["id"]) for one in rows}
+            kept = {str(row["id"]) for row in rows}
             for row in self.board.rows():
                 if row.id not in kept:
                     self.board.remove(row.id)
-            for one in rows:
-                self.board.put(Row(str(one["id"]), "", "", orjson.dumps(one)))
+            for entry in rows:
+                self.board.put(Row(str(entry["id"]), "", "", orjson.dumps(entry)))
             await asyncio.sleep(HEALTH_S)

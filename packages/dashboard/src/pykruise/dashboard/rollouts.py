@@ -142,21 +142,21 @@ def resources_on(board: str) -> tuple[Resource, ...]:
 
 
 def _condition(document: Document, kind: str) -> Mapping[str, Any] | None:
-    for one in (document.get("status") or {}).get("conditions") or ():
-        if one.get("type") == kind and one.get("status") == "True":
-            found: Mapping[str, Any] = one
-            return found
+    for condition in (document.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == kind and condition.get("status") == "True":
+            result: Mapping[str, Any] = condition
+            return result
     return None
 
 
 def _images(specs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    found = {
-        _short(str(one.get("image") or ""), most=300): None
+    images = {
+        _short(str(container.get("image") or ""), most=300): None
         for spec in specs
-        for one in spec.get("containers") or ()
-        if isinstance(one, Mapping)
+        for container in spec.get("containers") or ()
+        if isinstance(container, Mapping)
     }
-    return tuple(one for one in found if one)[:MOST_IMAGES]
+    return tuple(text for text in images if text)[:MOST_IMAGES]
 
 
 def _specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
@@ -170,12 +170,12 @@ def _specs_of_revision(revision: Document) -> list[Mapping[str, Any]]:
 def older_set(sets: Iterable[Document]) -> Document | None:
     """Of a Deployment's ReplicaSets the newest that still has pods, but the very newest; None: there is none."""
     older = sorted(sets, key=_revision_number, reverse=True)[1:]
-    return next((one for one in older if (one.get("status") or {}).get("replicas")), None)
+    return next((entry for entry in older if (entry.get("status") or {}).get("replicas")), None)
 
 
 def _revision_number(replica_set: Document) -> int:
-    found = (replica_set["metadata"].get("annotations") or {}).get(NUMBER, "")
-    return int(found) if found.isdecimal() else 0
+    result = (replica_set["metadata"].get("annotations") or {}).get(NUMBER, "")
+    return int(result) if result.isdecimal() else 0
 
 
 def _short(text: str, *, most: int = MOST_WORDS) -> str:

@@ -81,33 +81,33 @@ async def run_dashboard(options: DashboardOptions, say: Callable[[str], None]) -
     connection = await load(options.kubeconfig, context=options.context)
     stop = asyncio.Event()
     stop_on_signals(stop.set)
-    async with dashboard_at(connection, options) as found:
-        where = f"namespace {found.namespace}" if found.namespace else "all namespaces"
-        if not isinstance(found.door, LaptopDoor):
+    async with dashboard_at(connection, options) as result:
+        where = f"namespace {result.namespace}" if result.namespace else "all namespaces"
+        if not isinstance(result.door, LaptopDoor):
             say(
-                f"The dashboard of {connection.server} ({where}) is at {found.url}; people log in with their token."
+                f"The dashboard of {connection.server} ({where}) is at {result.url}; people log in with their token."
             )
             await stop.wait()
             return
         say(f"The dashboard of {connection.server} ({where}):\n")
-        link = _link(found, found.door)
+        link = _link(result, result.door)
         say(f"  {link}\n")
         if options.opens_browser:
             await asyncio.to_thread(webbrowser.open, link)
         if sys.stdin is not None and sys.stdin.isatty():
             say("The link opens once. Enter: another one; Ctrl-C: the end.")
-            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _say_another, found, found.door, say)
+            asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _say_another, result, result.door, say)
         await stop.wait()
 
 
-def _say_another(found: Dashboard, door: LaptopDoor, say: Callable[[str], None]) -> None:
+def _say_another(value: Dashboard, door: LaptopDoor, say: Callable[[str], None]) -> None:
     if sys.stdin.readline():
-        say(f"  {_link(found, door)}\n")
+        say(f"  {_link(value, door)}\n")
 
 
-def _link(found: Dashboard, door: LaptopDoor) -> str:
+def _link(value: Dashboard, door: LaptopDoor) -> str:
     """The token is behind the #: browsers never send that, the page's script reads it."""
-    return f"{found.url}#token={door.new_token()}"
+    return f"{value.url}#token={door.new_token()}"
 
 
 @asynccontextmanager

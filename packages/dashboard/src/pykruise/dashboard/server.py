@@ -256,20 +256,20 @@ class Server:
 def _asked(request: Request) -> Mapping[str, Any]:
     """The body of a POST. Raises CommandError."""
     try:
-        found = orjson.loads(request.body)
+        result = orjson.loads(request.body)
     except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
+        result = None
+    if not isinstance(result, dict):
         raise CommandError("a JSON object is wanted")
-    return found
+    return result
 
 
 def _cookie_of(request: Request) -> str:
     try:
-        found = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
+        morsel = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
     except CookieError:
         return ""
-    return found.value if found is not None else ""
+    return morsel.value if morsel is not None else ""
 
 
 def _cookie(value: str, request: Request, *, lasts: bool = True) -> str:
@@ -287,8 +287,8 @@ def _file(asset: Asset, request: Request, headers: Mapping[str, str]) -> Respons
     return Response(200, said, asset.body)
 
 
-def _data(found: Mapping[str, Any], *, cookie: str = "") -> Response:
-    return Response(200, {**_DATA, **({"set-cookie": cookie} if cookie else {})}, orjson.dumps(found))
+def _data(value: Mapping[str, Any], *, cookie: str = "") -> Response:
+    return Response(200, {**_DATA, **({"set-cookie": cookie} if cookie else {})}, orjson.dumps(value))
 
 
 def _said(code: int, message: str) -> Response:

@@ -167,14 +167,14 @@ class TokenDoor:
         async with self._reviews:
             answer = await post(self._client, _TOKEN_REVIEWS, "TokenReview", {"token": token})
         status = answer.get("status") or {}
-        found = status.get("user") or {}
-        if not status.get("authenticated") or not found.get("username"):
+        result = status.get("user") or {}
+        if not status.get("authenticated") or not result.get("username"):
             return None
         return User(
-            name=found["username"],
-            uid=found.get("uid") or "",
-            groups=tuple(found.get("groups") or ()),
-            extra=found.get("extra") or {},
+            name=result["username"],
+            uid=result.get("uid") or "",
+            groups=tuple(result.get("groups") or ()),
+            extra=result.get("extra") or {},
         )
 
 
@@ -232,8 +232,8 @@ class Sessions:
 
     async def still_good(self, session: Session) -> bool:
         """Whether it is still logged in: asked by streams, which go on for hours."""
-        for key, one in tuple(self._sessions.items()):
-            if one is session:
+        for key, value in tuple(self._sessions.items()):
+            if value is session:
                 return await self._checked(key) is not None
         return False
 
@@ -247,14 +247,14 @@ class Sessions:
         self._sessions[key] = session
         own = self._of_user(session.user.name)
         if len(own) > MOST_OF_USER:
-            await self._end(min(own, key=lambda one: self._sessions[one].used))
+            await self._end(min(own, key=lambda text: self._sessions[text].used))
         elif len(self._sessions) > MOST:
-            counts = Counter(one.user.name for one in self._sessions.values())
+            counts = Counter(session.user.name for session in self._sessions.values())
             ((user, _),) = counts.most_common(1)
-            await self._end(min(self._of_user(user), key=lambda one: self._sessions[one].used))
+            await self._end(min(self._of_user(user), key=lambda text: self._sessions[text].used))
 
     def _of_user(self, name: str) -> list[str]:
-        return [key for key, one in self._sessions.items() if one.user.name == name]
+        return [key for key, session in self._sessions.items() if session.user.name == name]
 
     async def _checked(self, key: str) -> Session | None:
         session = self._sessions.get(key)

@@ -131,30 +131,30 @@ class RowStream:
 
     def _events(self, changes: Changes, *, is_first: bool) -> Sequence[bytes]:
         self._version = changes.version
-        rows = [one for one in changes.rows if self._may_see(one)]
-        gone = [one.id for one in changes.gone if self._may_see(one)]
-        found = [event("reset", b"{}")] if changes.is_all else []
-        found += [event("rows", b"[" + b",".join(part) + b"]") for part in _portions(rows)]
+        rows = [row for row in changes.rows if self._may_see(row)]
+        gone = [row.id for row in changes.gone if self._may_see(row)]
+        events = [event("reset", b"{}")] if changes.is_all else []
+        events += [event("rows", b"[" + b",".join(part) + b"]") for part in _portions(rows)]
         if gone:
-            found.append(event("gone", orjson.dumps(gone)))
-        if found or is_first:
-            found.append(event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}"))
-        return found
+            events.append(event("gone", orjson.dumps(gone)))
+        if events or is_first:
+            events.append(event("synced", b"{}", f"{self._boot}-{self._epoch}-{self._version}"))
+        return events
 
     def _may_see(self, row: Row) -> bool:
         return not row.resource or self._access.may_see(row.resource, row.namespace)
 
 
 def _rights(rows: Iterable[Row]) -> set[tuple[str, str]]:
-    return {(one.resource, one.namespace) for one in rows if one.resource}
+    return {(row.resource, row.namespace) for row in rows if row.resource}
 
 
 def _portions(rows: Sequence[Row]) -> Iterable[Sequence[bytes]]:
     part: list[bytes] = []
     size = 0
-    for one in rows:
-        part.append(one.body)
-        size += len(one.body)
+    for row in rows:
+        part.append(row.body)
+        size += len(row.body)
         if len(part) >= _ROWS or size >= _SIZE:
             yield part
             part, size = [], 0

@@ -51,10 +51,10 @@ async def what_if(
     document = changed_by(await live_document(client, namespace, kind, name), sets)
     played: Played | None = None
     if isinstance(kind.insight, WorkloadInsight):
-        found, played = await forecast_and_play(
+        forecast, played = await forecast_and_play(
             client, document, namespace=namespace, now=now, settings=settings
         )
-        lines = described(found)
+        lines = described(forecast)
     else:
         outlook = await planned(client, document, namespace=namespace, now=now, settings=settings)
         lines = described(outlook)
@@ -70,7 +70,7 @@ async def what_if(
 def plan_command(resource: Resource, namespace: str, name: str, sets: Sequence[str]) -> str:
     """The same question on a command line."""
     words = [f"{resource}/{name}", *(["-n", namespace] if namespace else [])]
-    words += [word for one in sets for word in ("--set", one)]
+    words += [word for text in sets for word in ("--set", text)]
     return f"kubectl kruise plan {shlex.join(words)}"
 
 

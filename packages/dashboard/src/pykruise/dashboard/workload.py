@@ -142,13 +142,13 @@ def _part(name: str, resource: Resource, document: Document, body: msgspec.Struc
 def _conditions(document: Document) -> tuple[Condition, ...]:
     return tuple(
         Condition(
-            type=str(one.get("type")),
-            status=str(one.get("status")),
-            reason=str(one.get("reason") or ""),
-            message=str(one.get("message") or "")[:MOST_WORDS],
-            since=str(one.get("lastTransitionTime") or ""),
+            type=str(condition.get("type")),
+            status=str(condition.get("status")),
+            reason=str(condition.get("reason") or ""),
+            message=str(condition.get("message") or "")[:MOST_WORDS],
+            since=str(condition.get("lastTransitionTime") or ""),
         )
-        for one in (document.get("status") or {}).get("conditions") or ()
+        for condition in (document.get("status") or {}).get("conditions") or ()
     )
 
 
@@ -158,9 +158,9 @@ def _what_if(resource: Resource, document: Document) -> tuple[tuple[str, str, st
         return ()
     containers = get_path(document, *kind.insight.containers) if kind.insight.containers else ()
     images = [
-        (f"image={one['name']}", f"image of {one['name']}", str(one.get("image") or ""))
-        for one in containers or ()
-        if isinstance(one, Mapping) and "name" in one
+        (f"image={container['name']}", f"image of {container['name']}", str(container.get("image") or ""))
+        for container in containers or ()
+        if isinstance(container, Mapping) and "name" in container
     ]
     fields = [(name, name, _shown(field.value(document))) for name, field in kind.shown.fields.items()]
     return (*images, *fields)
@@ -172,9 +172,9 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)[:MOST_WORDS]
 
 
-def explained_part(found: Explanation, *, namespace: str, remark: str = "") -> Part:
+def explained_part(explanation: Explanation, *, namespace: str, remark: str = "") -> Part:
     """Seen by who may list pods there: its words name them. `remark`: why nothing could be said."""
-    body = {"remark": remark, **msgspec.to_builtins(found)}
+    body = {"remark": remark, **msgspec.to_builtins(explanation)}
     for wait in body["waits"]:
         wait["words"] = wait["words"][:MOST_WORDS]
         wait["count"] = len(wait["pods"])
@@ -188,16 +188,16 @@ def pods_part(
     """Revisions and their pods, the newest first."""
     groups = []
     left = MOST_PODS
-    for one in groups_of(revisions, pods, document.get("status") or {}):
-        shown = [_pod_line(pod) for pod in one.pods[:left]]
+    for group in groups_of(revisions, pods, document.get("status") or {}):
+        shown = [_pod_line(pod) for pod in group.pods[:left]]
         left -= len(shown)
         groups.append(
             Group(
-                revision=one.hash,
-                number=one.number,
-                is_newest=one.is_newest,
+                revision=group.hash,
+                number=group.number,
+                is_newest=group.is_newest,
                 pods=tuple(shown),
-                more=len(one.pods) - len(shown),
+                more=len(group.pods) - len(shown),
             )
         )
     body = {"groups": msgspec.to_builtins(groups), "count": len(pods)}
@@ -223,8 +223,8 @@ def _pod_line(pod: Document) -> PodLine:
 
 
 def _subset_of(meta: Mapping[str, Any]) -> str:
-    if found := (meta.get("labels") or {}).get(_SUBSET_LABEL):
-        return str(found)
+    if result := (meta.get("labels") or {}).get(_SUBSET_LABEL):
+        return str(result)
     text = (meta.get("annotations") or {}).get(MATCHED_SPREAD_ANNOTATION)
     if not text:
         return ""
@@ -240,19 +240,19 @@ def history_part(revisions: Sequence[Revision], *, namespace: str, resource: str
         new.number: differences(_comparable(old), _comparable(new))
         for old, new in itertools.pairwise(revisions)
     }
-    found = [
+    pasts = [
         Past(
-            number=one.number,
-            name=one.name,
-            cause=one.cause[:MOST_WORDS],
-            created=str(one.info.document["metadata"].get("creationTimestamp") or ""),
-            changes=tuple(line[:MOST_WORDS] for line in changes.get(one.number, ())[:MOST_LINES]),
-            is_newest=one is revisions[-1],
+            number=revision.number,
+            name=revision.name,
+            cause=revision.cause[:MOST_WORDS],
+            created=str(revision.info.document["metadata"].get("creationTimestamp") or ""),
+            changes=tuple(line[:MOST_WORDS] for line in changes.get(revision.number, ())[:MOST_LINES]),
+            is_newest=revision is revisions[-1],
         )
-        for one in reversed(revisions[-MOST_REVISIONS:])
+        for revision in reversed(revisions[-MOST_REVISIONS:])
     ]
     return Part(
-        id="history", resource=resource, namespace=namespace, body={"revisions": msgspec.to_builtins(found)}
+        id="history", resource=resource, namespace=namespace, body={"revisions": msgspec.to_builtins(pasts)}
     )
 
 
@@ -266,18 +266,23 @@ def _comparable(revision: Revision) -> Document:
 
 def events_part(events: Sequence[Document], *, namespace: str) -> Part:
     """The newest first. Seen by who may list events there."""
-    found = [
+    event_lines = [
         EventLine(
-            type=str(one.get("type") or ""),
-            reason=str(one.get("reason") or ""),
-            message=str(one.get("message") or "")[:MOST_WORDS],
-            count=one.get("count") or 1,
-            last=str(one.get("lastTimestamp") or one.get("eventTime") or one.get("firstTimestamp") or ""),
+            type=str(event.get("type") or ""),
+            reason=str(event.get("reason") or ""),
+            message=str(event.get("message") or "")[:MOST_WORDS],
+            count=event.get("count") or 1,
+            last=str(
+                event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp") or ""
+            ),
         )
-        for one in events
+        for event in events
     ]
-    found.sort(key=lambda one: one.last, reverse=True)
-    body = {"events": msgspec.to_builtins(found[:MOST_EVENTS]), "more": max(len(found) - MOST_EVENTS, 0)}
+    event_lines.sort(key=lambda event_line: event_line.last, reverse=True)
+    body = {
+        "events": msgspec.to_builtins(event_lines[:MOST_EVENTS]),
+        "more": max(len(event_lines) - MOST_EVENTS, 0),
+    }
     return Part(id="events", resource="events", namespace=namespace, body=body)
 
 

@@ -226,6 +226,6 @@ class ReviewRule(msgspec.Struct, frozen=True, kw_only=True):
             entry["objectSelector"] = dict(self.object_selector)
         if self.conditions:
             entry["matchConditions"] = [
-                {"name": one.name, "expression": one.expression} for one in self.conditions
+                {"name": condition.name, "expression": condition.expression} for condition in self.conditions
             ]
         return entry

@@ -67,8 +67,8 @@ def bounded(raw: bytes | msgspec.Raw, *, most_bytes: int = MOST_BYTES) -> bytes 
     view = bytes(memoryview(raw))
     if len(view) > most_bytes:
         raise ValueError(f"may have {most_bytes} bytes, has {len(view)}")
-    if (found := view.count(b"{") + view.count(b"[")) > MOST_CONTAINERS:
-        raise ValueError(f"may have {MOST_CONTAINERS} lists and objects, has {found}")
+    if (number := view.count(b"{") + view.count(b"[")) > MOST_CONTAINERS:
+        raise ValueError(f"may have {MOST_CONTAINERS} lists and objects, has {number}")
     return raw
 
 

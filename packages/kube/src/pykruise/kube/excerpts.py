@@ -80,7 +80,7 @@ def fitting_status(status: dict[str, Any]) -> dict[str, Any]:
     entries = {name: value for name, value in short.items() if name != _OWN}
     told = [size for name, value in entries.items() for size in _told_sizes(name, value, depth=0)]
     length = next(
-        (one for one in _LENGTHS if sum(min(one, size) for size in told) <= MOST_TOLD), _LENGTHS[-1]
+        (length for length in _LENGTHS if sum(min(length, size) for size in told) <= MOST_TOLD), _LENGTHS[-1]
     )
     fitting: dict[str, Any] = _Fitting(length if sum(told) > MOST_TOLD else None).fit(short, depth=0)
     return fitting

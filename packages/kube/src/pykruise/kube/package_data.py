@@ -12,7 +12,7 @@ __all__ = ["package_data"]
 
 def package_data(package: str, name: str) -> bytes:
     """A file of the package's folder `data`. Raises FileNotFoundError."""
-    found = pkgutil.get_data(package, f"data/{name}")
-    if found is None:
+    data = pkgutil.get_data(package, f"data/{name}")
+    if data is None:
         raise FileNotFoundError(f"{package} is not a package with files: {name}")
-    return found
+    return data

@@ -124,7 +124,7 @@ def is_named_too_long(action: Action) -> bool:
     labels = [*(metadata.get("labels") or {}).values(), *(template.get("labels") or {}).values()]
     names = [*labels, spec.get("hostname") or ""]
     is_long = len(metadata.get("name") or "") > LONGEST_NAME
-    return is_long or any(isinstance(one, str) and len(one) > LONGEST_LABEL for one in names)
+    return is_long or any(isinstance(name, str) and len(name) > LONGEST_LABEL for name in names)
 
 
 def _cause_of(error: KubeError) -> tuple[WriteFault, str]:
@@ -378,8 +378,8 @@ class Executor:
             # An earlier try whose answer was lost, or one that the server stored before it failed.
             if not _may_be_own_write(error, AlreadyExistsError, uncertain=uncertain):
                 raise
-            found = await self._look(action.resource, action.key)
-            if found is None or not _is_our_work(found, action.body):
+            result = await self._look(action.resource, action.key)
+            if result is None or not _is_our_work(result, action.body):
                 raise
 
     async def _patch(self, action: Patch, priority: int, *, uncertain: bool) -> None:
@@ -415,8 +415,8 @@ class Executor:
         except ApiError as error:
             if not _may_be_own_write(error, ConflictError, uncertain=uncertain):
                 raise
-            found = await self._look(action.resource, action.key, uid=action.uid)
-            if found is None or found.get("metadata", {}).get("uid") != action.uid:
+            result = await self._look(action.resource, action.key, uid=action.uid)
+            if result is None or result.get("metadata", {}).get("uid") != action.uid:
                 return  # gone already; the name may belong to another object now
             raise
 
@@ -446,11 +446,11 @@ def _is_other_object(error: KubeError) -> bool:
     return isinstance(error, InvalidError) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
-def _is_our_work(found: dict[str, Any], body: dict[str, Any]) -> bool:
+def _is_our_work(value: dict[str, Any], body: dict[str, Any]) -> bool:
     """Whether an object of the wanted name is what an earlier try of this very write made of `body`."""
-    if found["metadata"].get("deletionTimestamp"):
+    if value["metadata"].get("deletionTimestamp"):
         return False
-    mine, theirs = controller_of(body), controller_of(found)
+    mine, theirs = controller_of(body), controller_of(value)
     return mine is not None and theirs is not None and mine.uid == theirs.uid
 
 
@@ -512,7 +512,7 @@ def merged(notes: Sequence[tuple[str, Note]]) -> tuple[tuple[Note, int], ...]:
 
 
 def _listed(note: Note, others: Sequence[str]) -> Note:
-    others = [one for one in others if one]
+    others = [text for text in others if text]
     if not others:
         return note  # of those without a name the event's count says how many
     shown = ", ".join(others[:20]) + (", …" if len(others) > 20 else "")

@@ -55,10 +55,10 @@ def without_kstatus(status: Document) -> tuple[Document, Conditions]:
     conditions = status.get("conditions")
     if not isinstance(conditions, list):
         return status, ()
-    own = [one for one in conditions if _is_own(one)]
+    own = [condition for condition in conditions if _is_own(condition)]
     if not own:
         return status, ()
-    others = [one for one in conditions if not _is_own(one)]
+    others = [condition for condition in conditions if not _is_own(condition)]
     kept = {name: value for name, value in status.items() if name != "conditions"}
     return {**kept, "conditions": others} if others else kept, own
 
@@ -83,7 +83,7 @@ def with_kstatus(
     wanted = [(READY, standing.is_ready)]
     if not standing.is_ready:
         wanted.append((STALLED if standing.is_stalled else RECONCILING, True))
-    since = {one.get("type"): one for one in stored}
+    since = {entry.get("type"): entry for entry in stored}
     own: list[Mapping[str, Any]] = []
     for kind, is_true in wanted:
         old, said = since.get(kind), "True" if is_true else "False"
@@ -103,10 +103,10 @@ def with_kstatus(
 
 def unready_since(stored: Conditions) -> Instant | None:
     """Since when an object has not been ready, as its stored conditions say; None: it is, or they say nothing."""
-    for one in stored:
-        if one.get("type") == READY and one.get("status") == "False":
+    for entry in stored:
+        if entry.get("type") == READY and entry.get("status") == "False":
             try:
-                return parse_time(one.get("lastTransitionTime") or "")
+                return parse_time(entry.get("lastTransitionTime") or "")
             except ValueError:
                 return None
     return None

@@ -41,13 +41,13 @@ class Listed(Generic[T]):
     def __init__(
         self,
         views: Views[T],
-        found: Iterable[T],
+        value: Iterable[T],
         *,
         raws: Sequence[bytes] = (),
         synced: bool = True,
         error: KubeError | None = None,
     ) -> None:
-        self._found = {Key(one.namespace, one.name): one for one in found}
+        self._found = {Key(item.namespace, item.name): item for item in value}
         self._error = error
         self._raws = dict(zip(self._found, raws, strict=False))
         self._views = views
@@ -78,9 +78,9 @@ class Listed(Generic[T]):
         if known is None:
             known = self._indexes[index] = {}
             values_of = self._views.indexes[index]
-            for one in self._by_key.values():
-                for each in values_of(one):
-                    known.setdefault(each, []).append(one)
+            for item in self._by_key.values():
+                for each in values_of(item):
+                    known.setdefault(each, []).append(item)
         return tuple(known.get(value, ()))
 
     def count(self, index: str, value: Hashable) -> int:
@@ -97,7 +97,7 @@ class Listed(Generic[T]):
 
     def owned_documents(self, uid: str) -> list[Document]:
         """Those whose managing owner has this uid, as they are stored."""
-        return [decode(self._raws[Key(one.namespace, one.name)]) for one in self.owned(uid)]
+        return [decode(self._raws[Key(item.namespace, item.name)]) for item in self.owned(uid)]
 
 
 async def list_once(
@@ -113,16 +113,16 @@ async def list_once(
     not be read raises ForbiddenError when it is looked up: not every object needs everything. Other errors are raised.
     """
     views = list(dict.fromkeys(needed))
-    wanted = [(only or {}).get(one) or Only(namespace=namespace) for one in views]
-    found = await asyncio.gather(*(_list(client, *one) for one in zip(views, wanted, strict=True)))
-    return dict(zip(views, found, strict=True))
+    wanted = [(only or {}).get(view) or Only(namespace=namespace) for view in views]
+    listeds = await asyncio.gather(*(_list(client, *item) for item in zip(views, wanted, strict=True)))
+    return dict(zip(views, listeds, strict=True))
 
 
 async def _list(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
     resource, project = views.resource, views.projector()
     namespace = wanted.namespace if resource.namespaced else ""
     try:
-        found = await client.list(
+        result = await client.list(
             resource,
             namespace,
             label_selector=wanted.label_selector,
@@ -133,5 +133,5 @@ async def _list(client: Client, views: Views[Any], wanted: Only) -> Listed[Any]:
     except ForbiddenError as error:
         is_harmless = resource in _MAY_BE_UNSEEN
         return Listed(views, (), synced=not is_harmless, error=None if is_harmless else error)
-    raws = [bytes(raw) for raw in found.items]
+    raws = [bytes(raw) for raw in result.items]
     return Listed(views, map(project, raws), raws=raws)

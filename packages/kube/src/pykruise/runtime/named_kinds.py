@@ -122,13 +122,13 @@ class FurtherKinds:
                         await self._is_changed.wait()
 
     async def _follow(self) -> None:
-        found = self._configuration.values()
-        listed = self._reads.read(found[0].text if found else None)
-        wanted = {one.target: one for one in listed if one.target not in self._reads.known}
-        for target in [one for one in self.by_kind if one not in wanted]:
+        configurations = self._configuration.values()
+        listed = self._reads.read(configurations[0].text if configurations else None)
+        wanted = {item.target: item for item in listed if item.target not in self._reads.known}
+        for target in [item for item in self.by_kind if item not in wanted]:
             self._drop(target)
-        for target, one in wanted.items():
-            resource = await self._discovery.resource(target.group, target.kind, version=one.version)
+        for target, value in wanted.items():
+            resource = await self._discovery.resource(target.group, target.kind, version=value.version)
             known = self.by_kind.get(target)
             if known is not None and known.resource != resource:
                 self._drop(target)

@@ -46,21 +46,21 @@ class _Shown:
 async def look_up(read: Read[Any], views: Views[T], names: Iterable[tuple[Key, str]]) -> Named[T]:
     """The objects with these keys and uids; those that are gone are left out. Raises KubeError."""
     memory = read.memory(_Shown)
-    found: dict[str, T] = {}
+    result: dict[str, T] = {}
     shown: set[str] = set()
     is_behind = False
     for key, uid in dict.fromkeys(names):
         view = read.get(views, key)
         if view is not None and view.uid == uid:
-            found[uid] = view
+            result[uid] = view
             shown.add(uid)
         elif uid in memory.uids:
             shown.add(uid)
         elif (stored := await _ask(read, views, key)) is not None and stored.uid == uid:
-            found[uid] = stored
+            result[uid] = stored
             is_behind = True
     memory.uids = frozenset(shown)
-    return Named(views=found, is_behind=is_behind)
+    return Named(views=result, is_behind=is_behind)
 
 
 async def _ask(read: Read[Any], views: Views[T], key: Key) -> T | None:

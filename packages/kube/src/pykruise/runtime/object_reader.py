@@ -42,10 +42,10 @@ class LiveObjects(Generic[T]):
     async def in_namespace(self, namespace: str) -> Sequence[T]:
         """Those of a namespace (empty: of none); none where the kind is not installed."""
         try:
-            found = await self._client().list(self._resource, namespace)
+            result = await self._client().list(self._resource, namespace)
         except NotFoundError:
             return ()
-        return [self._project(raw) for raw in found.items]
+        return [self._project(raw) for raw in result.items]
 
     async def newest(self, key: Key) -> T | None:
         """The newest that is known without asking the API server, where there is such a thing."""
@@ -81,7 +81,7 @@ class CachedObjects(LiveObjects[T]):
             client,
             views.resource,
             project=self._project,
-            indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
+            indexes={BY_NAMESPACE: lambda item: (item.namespace,)},
             clock=clock,
             rng=rng,
         )

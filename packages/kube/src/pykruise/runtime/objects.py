@@ -55,8 +55,8 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def metadata(self) -> Document:
         """`metadata`."""
-        found: Document = self.doc["metadata"]
-        return found
+        metadata: Document = self.doc["metadata"]
+        return metadata
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -106,8 +106,8 @@ class DocumentView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def owner_uid(self) -> str:
         """The uid of the managing owner, or empty."""
-        found = self.controller
-        return found.uid if found else ""
+        result = self.controller
+        return result.uid if result else ""
 
     @property
     def stored_status(self) -> Document:

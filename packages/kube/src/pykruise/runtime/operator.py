@@ -155,7 +155,7 @@ class Operator:
             reports_ready=reports_ready,
             shared=self.shared_keys,
         )
-        self._running = tuple(self._build(one) for one in work)
+        self._running = tuple(self._build(item) for item in work)
         self._hand_over: HandOver | None = None
         self._stop = asyncio.Event()
 
@@ -175,7 +175,7 @@ class Operator:
     @property
     def controllers(self) -> Sequence[Controller[Key]]:
         """One for each work."""
-        return tuple(one.controller for one in self._running)
+        return tuple(running.controller for running in self._running)
 
     @property
     def rollouts(self) -> Mapping[str, RolloutMeter]:
@@ -205,15 +205,18 @@ class Operator:
                 again = self.sources.redeliver(every_s=self._resync_s)
                 background.append(tasks.create_task(again, name="resync"))
             background += [
-                tasks.create_task(one.run(), name="further kinds") for one in self._context.further
+                tasks.create_task(further_kinds.run(), name="further kinds")
+                for further_kinds in self._context.further
             ]
-            background += [tasks.create_task(one.run(), name="events") for one in self._context.recorders]
+            background += [
+                tasks.create_task(recorder.run(), name="events") for recorder in self._context.recorders
+            ]
             serving = self._serve_terms() if self.membership is None else self._share(self.membership)
             terms = tasks.create_task(serving, name="terms")
             await self._stop.wait()
             if self.membership is not None:
                 self.membership.retire()
-            stops = (one.controller.stop(grace_s=self._stop_grace_s) for one in self._running)
+            stops = (running.controller.stop(grace_s=self._stop_grace_s) for running in self._running)
             have_ended = all(await asyncio.gather(*stops))
             await asyncio.gather(*(recorder.flush() for recorder in self._context.recorders))
             if self.membership is not None:
@@ -246,8 +249,8 @@ class Operator:
                 self._hand_over = HandOver(lambda: self.sources.caches, self.elector)
                 term.create_task(self.elector.run(), name="election")
                 term.create_task(self._hand_over.run(), name="hand-over")
-            for one in self._running:
-                term.create_task(self._work(one, self._hand_over), name=one.name)
+            for running in self._running:
+                term.create_task(self._work(running, self._hand_over), name=running.name)
 
     # ── with others ──────────────────────────────────────────────────────────
 
@@ -256,8 +259,8 @@ class Operator:
         await self.sources.wait_synced(self._shared)
         await self._is_ready()
         async with asyncio.TaskGroup() as tasks:
-            for one in self._running:
-                tasks.create_task(self._work(one, None), name=one.name)
+            for running in self._running:
+                tasks.create_task(self._work(running, None), name=running.name)
             await membership.run(self._serve_slot)
 
     async def _serve_slot(self, slot: HeldSlot) -> Mapping[str, int] | None:
@@ -267,9 +270,9 @@ class Operator:
         try:
             async with asyncio.TaskGroup() as tasks:
                 catching_up = [tasks.create_task(hand_over.run(), name=f"hand-over-{slot.number}")]
-                for one in self._running:
-                    opening = self._open(one, self.shared_keys, share, hand_over)
-                    catching_up.append(tasks.create_task(opening, name=f"{one.name}-{slot.number}"))
+                for running in self._running:
+                    opening = self._open(running, self.shared_keys, share, hand_over)
+                    catching_up.append(tasks.create_task(opening, name=f"{running.name}-{slot.number}"))
                 await slot.leaving.wait()
                 for task in catching_up:
                     task.cancel()

@@ -63,9 +63,9 @@ def ownership_of(
         return Ownership(tuple(owned))
     kept: list[T] = []
     released: list[T] = []
-    for one in owned:
-        (kept if selector.matches(one.labels) else released).append(one)
-    adopted = [one for one in orphans if not one.is_deleting and selector.matches(one.labels)]
+    for item in owned:
+        (kept if selector.matches(item.labels) else released).append(item)
+    adopted = [orphan for orphan in orphans if not orphan.is_deleting and selector.matches(orphan.labels)]
     return Ownership(kept, adopted, released)
 
 
@@ -77,18 +77,21 @@ def ownership_stages(
     if ownership.released:
         chains = tuple(
             _patched(
-                of, one, release_patch(owner_uid=owner.uid, uid=one.uid), "the selector no longer means it"
+                of, item, release_patch(owner_uid=owner.uid, uid=item.uid), "the selector no longer means it"
             )
-            for one in ownership.released
+            for item in ownership.released
         )
         stages.append(Stage(purpose=RELEASE, chains=chains, is_independent=True))
     if ownership.adopted:
         reference = owner_reference_to(resource, owner)
         chains = tuple(
             _patched(
-                of, one, adoption_patch(reference, uid=one.uid), "the selector means it, and it is an orphan"
+                of,
+                item,
+                adoption_patch(reference, uid=item.uid),
+                "the selector means it, and it is an orphan",
             )
-            for one in ownership.adopted
+            for item in ownership.adopted
         )
         seen = str(owner.resource_version)
         check = still_there(resource, owner.key, uid=owner.uid, resource_version=seen)
@@ -114,6 +117,6 @@ def still_there(
     return Stage(purpose=purpose, chains=(Chain(subject="", steps=(step,)),))
 
 
-def _patched(of: Resource, one: Owned, body: dict[str, Any], because: str) -> Chain:
-    action = Patch(resource=of, key=one.key, patch_type=PatchType.STRATEGIC, body=body, uid=one.uid)
-    return Chain(subject=one.key.name, steps=(Step(action=action, because=because),))
+def _patched(of: Resource, owned: Owned, body: dict[str, Any], because: str) -> Chain:
+    action = Patch(resource=of, key=owned.key, patch_type=PatchType.STRATEGIC, body=body, uid=owned.uid)
+    return Chain(subject=owned.key.name, steps=(Step(action=action, because=because),))

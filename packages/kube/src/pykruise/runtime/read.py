@@ -112,10 +112,10 @@ class Memories:
         known = self._of_objects.get(key)
         if known is None or known[0] != uid:
             known = self._of_objects[key] = (uid, {})
-        found = known[1].get(type_)
-        if found is None:
-            found = known[1][type_] = type_()
-        return cast(M, found)
+        result = known[1].get(type_)
+        if result is None:
+            result = known[1][type_] = type_()
+        return cast(M, result)
 
     def keep(self, key: Key, uid: str, value: object) -> None:
         """Remember a value about an object, by its type, in place of the one before."""

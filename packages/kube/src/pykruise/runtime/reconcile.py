@@ -275,7 +275,9 @@ class Reconciler:
             self._record(owner, note, count)
         failure = outcome.failure
         if failure is not None and self._control.learn is not None and not failure.is_stale:
-            self._control.learn(read, snapshot, [one for one in outcome.failures if not one.is_stale])
+            self._control.learn(
+                read, snapshot, [failure for failure in outcome.failures if not failure.is_stale]
+            )
             self._log_failures(owner, outcome)
             return 0.0
         if outcome.failure is not None and _is_in_terminating(owner, outcome.failure):
@@ -305,7 +307,7 @@ class Reconciler:
             if same in known and now - known[same] < note.again_after_s:
                 return
             # Only the latest wording of a reason is kept.
-            for other in [one for one in known if one[:2] == same[:2]]:
+            for other in [item for item in known if item[:2] == same[:2]]:
                 del known[other]
             known[same] = now
         self._record(owner, note, count)

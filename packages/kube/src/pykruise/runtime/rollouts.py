@@ -43,7 +43,7 @@ class RolloutMeter:
     @property
     def durations(self) -> Mapping[str, HistogramStats]:
         """Seconds, by result."""
-        return {result: one.snapshot() for result, one in self._durations.items()}
+        return {result: duration.snapshot() for result, duration in self._durations.items()}
 
     @property
     def waiting(self) -> Mapping[Key, str]:
@@ -54,25 +54,25 @@ class RolloutMeter:
         self, key: Key, generation: int, standing: Standing, *, since: Instant | None, now: Instant
     ) -> None:
         """How an object stands at `now`. `since`: since when it has not been ready, as its status says."""
-        found = self._under_way.get(key)
+        rollout = self._under_way.get(key)
         if standing.is_ready:
-            if found is not None and not found.is_stalled:
-                self._observe("held" if standing.is_held else "complete", found, now)
+            if rollout is not None and not rollout.is_stalled:
+                self._observe("held" if standing.is_held else "complete", rollout, now)
             self._under_way.pop(key, None)
             self._waiting.pop(key, None)
             self._ready[key] = generation
             return
         self._waiting[key] = standing.reason
-        if found is None or found.generation != generation:
-            if found is not None and not found.is_stalled:
-                self._observe("superseded", found, now)
-            elif found is None and self._ready.get(key) == generation:
+        if rollout is None or rollout.generation != generation:
+            if rollout is not None and not rollout.is_stalled:
+                self._observe("superseded", rollout, now)
+            elif rollout is None and self._ready.get(key) == generation:
                 return
-            begun_at = now if found is not None or since is None or key in self._ready else since
-            found = self._under_way[key] = _Rollout(generation, begun_at)
-        if standing.is_stalled and not found.is_stalled:
-            self._observe("stalled", found, now)
-            found.is_stalled = True
+            begun_at = now if rollout is not None or since is None or key in self._ready else since
+            rollout = self._under_way[key] = _Rollout(generation, begun_at)
+        if standing.is_stalled and not rollout.is_stalled:
+            self._observe("stalled", rollout, now)
+            rollout.is_stalled = True
 
     def forget(self, key: Key) -> None:
         """Drop what is known of a deleted object."""

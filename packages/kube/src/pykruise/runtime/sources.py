@@ -144,8 +144,10 @@ class Sources:
 
     async def wait_synced(self, needed: Iterable[Views[Any]] | None = None) -> None:
         """Return when every cache (of `needed`, where given) has taken its first list over."""
-        found = self._by_resource.values() if needed is None else [self._caches[views] for views in needed]
-        for cache in tuple(found):
+        dict_values = (
+            self._by_resource.values() if needed is None else [self._caches[views] for views in needed]
+        )
+        for cache in tuple(dict_values):
             await cache.wait_synced()
 
     async def redeliver(self, *, every_s: float) -> Never:

@@ -65,8 +65,8 @@ def can_wait(
     def essence(status: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         rest = {name: value for name, value in status.items() if name != "conditions"}
         conditions = status.get("conditions") or ()
-        kept = [one for one in conditions if one.get("type") not in own]
-        alarms = [_alarm(one) for one in conditions if one.get("type") in urgent]
+        kept = [condition for condition in conditions if condition.get("type") not in own]
+        alarms = [_alarm(condition) for condition in conditions if condition.get("type") in urgent]
         return rest, [*kept, *alarms]
 
     return bool(own) and essence(stored) == essence(wanted)

@@ -107,9 +107,9 @@ def adoptable(views: Views[P], objects: Views[T], *, may_own: Callable[[T, P], b
         if old is not None and old.controller is None and old.labels == new.labels:
             return ()
         return [
-            Key(one.namespace, one.name)
-            for one in around.by_index(objects, BY_NAMESPACE, new.namespace)
-            if may_own(one, new)
+            Key(item.namespace, item.name)
+            for item in around.by_index(objects, BY_NAMESPACE, new.namespace)
+            if may_own(item, new)
         ]
 
     return Wake(on=views, keys=keys)
@@ -127,12 +127,12 @@ def with_each_owner(change: Change[P]) -> tuple[P, ...]:
     if old is not None and new is not None:
         is_same = old.controller is new.controller or old.controller == new.controller
         return (new,) if is_same else (old, new)
-    return tuple(one for one in (old, new) if one is not None)
+    return tuple(p for p in (old, new) if p is not None)
 
 
 def _owners_in(change: Change[P], resource: Resource) -> list[Key]:
     """The workloads of this kind that control the pod, or did before the change; each once."""
-    return [key for one in with_each_owner(change) for key in _owner_in(one, resource)]
+    return [key for p in with_each_owner(change) for key in _owner_in(p, resource)]
 
 
 def _owner_in(pod: Owned, resource: Resource) -> tuple[Key, ...]:

@@ -58,12 +58,15 @@ def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certific
     if authority is None:
         authority = _new_authority(now=now)
     key, certificate = authority
-    former = [one for one in former if one != certificate]
+    former = [item for item in former if item != certificate]
     serving = _new_key()
-    bundle = [certificate, *(one for one in former if one.not_valid_after_utc > moment(now))]
+    bundle = [
+        certificate,
+        *(certificate for certificate in former if certificate.not_valid_after_utc > moment(now)),
+    ]
     return Certificates(
         authority_key=_key_pem(key),
-        authority=b"".join(pem_of(one) for one in bundle),
+        authority=b"".join(pem_of(certificate) for certificate in bundle),
         key=_key_pem(serving),
         certificate=pem_of(_serving_certificate(serving, certificate, key, host=host, now=now)),
     )
@@ -72,7 +75,9 @@ def renewed(stored: Certificates | None, *, host: str, now: Instant) -> Certific
 @remember(entries=8, longest=64 * 1024)
 def examine(stored: Certificates, *, host: str) -> Facts:
     """What is to be known of a pair that is to serve as `host`, and of its authority."""
-    authorities = tuple(one.fingerprint(hashes.SHA256()).hex() for one in _readable(stored.authority))
+    authorities = tuple(
+        certificate.fingerprint(hashes.SHA256()).hex() for certificate in _readable(stored.authority)
+    )
     if not (stored.key and stored.certificate and stored.authority):
         return Facts(problem="a key or a certificate is missing", authorities=authorities)
     try:
@@ -83,7 +88,7 @@ def examine(stored: Certificates, *, host: str) -> Facts:
         return Facts(problem=f"a key or a certificate cannot be read: {error}", authorities=authorities)
     if key.public_key() != certificate.public_key():
         return Facts(problem="the key does not belong to the certificate", authorities=authorities)
-    issuer = next((one for one in bundle if _is_signed_by(certificate, one)), None)
+    issuer = next((item for item in bundle if _is_signed_by(certificate, item)), None)
     if issuer is None:
         return Facts(problem="the authority did not sign the certificate", authorities=authorities)
     return Facts(
@@ -108,8 +113,10 @@ def problem_with(stored: Certificates, *, host: str, now: Instant, lasting_s: fl
 
 def shares_authority(left: bytes, right: bytes) -> bool:
     """Whether a client that trusts the bundle `left` trusts the first authority of `right`."""
-    pair = (Certificates(authority_key=b"", authority=one, key=b"", certificate=b"") for one in (left, right))
-    return certificates.shares_authority(*(examine(one, host="") for one in pair))
+    pair = (
+        Certificates(authority_key=b"", authority=data, key=b"", certificate=b"") for data in (left, right)
+    )
+    return certificates.shares_authority(*(examine(certificates, host="") for certificates in pair))
 
 
 def authorities_of(bundle: bytes) -> list[x509.Certificate]:
@@ -158,10 +165,12 @@ def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) ->
 
 def _covers(certificate: x509.Certificate, host: str) -> bool:
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        subject_alternative_name = certificate.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
     except x509.ExtensionNotFound:
         return False
-    return all(name in found for name in alternative_names([host]))
+    return all(name in subject_alternative_name for name in alternative_names([host]))
 
 
 def _new_authority(*, now: Instant) -> tuple[PrivateKey, x509.Certificate]:

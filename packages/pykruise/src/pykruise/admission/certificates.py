@@ -63,8 +63,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_renew_before(text: str | None) -> float:
     """Seconds meant by CERTS_RENEW_BEFORE, such as `30d`, `6m` (of 30 days) or `1y`; 180 days for anything else."""
-    found = _DURATION.fullmatch(text or "")
-    seconds = int(found[1]) * _UNITS_S[found[2]] if found else 0.0
+    match = _DURATION.fullmatch(text or "")
+    seconds = int(match[1]) * _UNITS_S[match[2]] if match else 0.0
     return seconds if seconds > 0 else RENEW_BEFORE_S
 
 
@@ -73,11 +73,11 @@ def judge(facts: Facts, *, now: Instant, lasting_s: float) -> str:
     if facts.problem:
         return facts.problem
     then = now + lasting_s
-    for one in facts.periods:
-        if one.end < then:
-            return f"the {one.what} expires at {format_time(one.end)}"
-        if one.start > then:
-            return f"the {one.what} is valid only from {format_time(one.start)}"
+    for period in facts.periods:
+        if period.end < then:
+            return f"the {period.what} expires at {format_time(period.end)}"
+        if period.start > then:
+            return f"the {period.what} is valid only from {format_time(period.start)}"
     return facts.uncovered
 
 

@@ -105,7 +105,7 @@ def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: b
     would quarrel with it about them.
     """
     rules = tuple(rules)
-    found = []
+    configurations = []
     for resource, name in CONFIGURATIONS:
         mutating = resource == MUTATING
         entries = [
@@ -113,7 +113,7 @@ def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: b
             for rule in rules
             if rule.mutating is mutating
         ]
-        found.append(
+        configurations.append(
             {
                 "apiVersion": resource.api_version,
                 "kind": resource.kind,
@@ -121,12 +121,12 @@ def configurations(rules: Iterable[ReviewRule], endpoint: Endpoint, *, bundle: b
                 "webhooks": entries,
             }
         )
-    return found
+    return configurations
 
 
 def release_of(entries: Sequence[Mapping[str, Any]]) -> str:
     """A short hash of a table of webhooks, wherever the server is."""
-    return _hash([{key: value for key, value in one.items() if key != "clientConfig"} for one in entries])
+    return _hash([{key: value for key, value in entry.items() if key != "clientConfig"} for entry in entries])
 
 
 def _hash(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -189,9 +189,9 @@ def current_conditions(live: Mapping[str, Any]) -> dict[str, tuple[MatchConditio
     """What this program has API servers ask for at present, by the path of the entry; entries without any too."""
     return {
         _path(entry): tuple(
-            MatchCondition(one["name"], one["expression"])
-            for one in entry.get("matchConditions") or ()
-            if one.get("name") in CONDITIONS
+            MatchCondition(condition["name"], condition["expression"])
+            for condition in entry.get("matchConditions") or ()
+            if condition.get("name") in CONDITIONS
         )
         for entry in live.get("webhooks") or ()
     }
@@ -208,23 +208,27 @@ def _template(live: Mapping[str, Any]) -> tuple[list[Document], bool]:
     text = annotations.get(TEMPLATE) or ""
     if text and annotations.get(RELEASE) == annotations.get(TEMPLATE_OF):
         try:
-            found = orjson.loads(text)
+            result = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise ConfigurationError(
                 f"annotation {TEMPLATE} is not JSON: {error}; set it to nothing"
             ) from error
-        if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        if not isinstance(result, list) or not all(isinstance(entry, dict) for entry in result):
             raise ConfigurationError(f"annotation {TEMPLATE} is no list of webhooks; set it to nothing")
-        return found, False
+        return result, False
     return [_without_conditions(entry) for entry in live.get("webhooks") or ()], True
 
 
 def _without_conditions(entry: Mapping[str, Any]) -> Document:
     """The entry without what this program added."""
-    found = dict(entry)
-    others = [one for one in entry.get("matchConditions") or () if one.get("name") not in CONDITIONS]
-    found.pop("matchConditions", None)
-    return {**found, "matchConditions": others} if others else found
+    conditions = dict(entry)
+    others = [
+        condition
+        for condition in entry.get("matchConditions") or ()
+        if condition.get("name") not in CONDITIONS
+    ]
+    conditions.pop("matchConditions", None)
+    return {**conditions, "matchConditions": others} if others else conditions
 
 
 def _path(entry: Mapping[str, Any]) -> str:
@@ -244,11 +248,13 @@ def _entry(
     port = ((entry.get("clientConfig") or {}).get("service") or {}).get("port")
     if port and "service" in config:
         config["service"]["port"] = port
-    found = {**_without_conditions(entry), "clientConfig": config}
+    result = {**_without_conditions(entry), "clientConfig": config}
     if rule.conditions:
-        added = [{"name": one.name, "expression": one.expression} for one in rule.conditions]
-        found["matchConditions"] = [*(found.get("matchConditions") or ()), *added]
-    return found
+        added = [
+            {"name": condition.name, "expression": condition.expression} for condition in rule.conditions
+        ]
+        result["matchConditions"] = [*(result.get("matchConditions") or ()), *added]
+    return result
 
 
 # ── CRDs ─────────────────────────────────────────────────────────────────────

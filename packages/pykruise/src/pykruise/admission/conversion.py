@@ -96,8 +96,8 @@ def review(body: bytes, table: Conversions | None = None) -> bytes:
 
 
 def _read(body: bytes) -> tuple[str, _Request]:
-    if (found := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
-        raise ValueError(f"a request may have {MOST_VALUES} values, this one has {found}")
+    if (number := sum(map(body.count, (b",", b"[", b"{")))) > MOST_VALUES:
+        raise ValueError(f"a request may have {MOST_VALUES} values, this one has {number}")
     try:
         asked = _decode(body)
     except msgspec.DecodeError as err:
@@ -127,8 +127,8 @@ def _converted(each: Any, wanted: str, table: Conversions) -> Document:
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         converted = [_converted(item, wanted, table) for item in items]
         return {**each, "apiVersion": wanted, "items": converted}
-    found = convert(each, wanted, table)
-    return found if isinstance(found.get("metadata"), dict) else {**found, "metadata": {}}
+    result = convert(each, wanted, table)
+    return result if isinstance(result.get("metadata"), dict) else {**result, "metadata": {}}
 
 
 def _name(each: Document) -> str:

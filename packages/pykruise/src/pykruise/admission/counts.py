@@ -46,13 +46,13 @@ class LiveCounts:
         self._client = client
 
     async def active_pods(self, namespace: str) -> int:
-        found = await self._client().list(PODS, namespace, field_selector=UNFINISHED, timeout_s=TIMEOUT_S)
-        return _active(found.items)
+        result = await self._client().list(PODS, namespace, field_selector=UNFINISHED, timeout_s=TIMEOUT_S)
+        return _active(result.items)
 
     async def bound_claims(self, namespace: str) -> int:
-        found = await self._client().list(PERSISTENT_VOLUME_CLAIMS, namespace, timeout_s=TIMEOUT_S)
+        result = await self._client().list(PERSISTENT_VOLUME_CLAIMS, namespace, timeout_s=TIMEOUT_S)
         try:
-            claims = [_decode_claim(raw) for raw in found.items]
+            claims = [_decode_claim(raw) for raw in result.items]
         except msgspec.DecodeError as error:
             raise KubeError(f"a claim cannot be read: {error}") from error
         return sum(

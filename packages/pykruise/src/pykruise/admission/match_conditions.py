@@ -150,5 +150,5 @@ def announced(reviewer: Reviewer, announce: Announce | None, selection: PodSelec
 def _is_other(request: AdmissionRequest, fields: tuple[str, ...]) -> bool:
     if request.operation != "UPDATE":
         return True
-    new, old = ((one or {}).get("spec") or {} for one in (request.object, request.old_object))
+    new, old = ((entry or {}).get("spec") or {} for entry in (request.object, request.old_object))
     return any(not same(new.get(field), old.get(field)) for field in fields)

@@ -139,10 +139,10 @@ class Protection:
         resource = crd_resource(crd)
         if resource is None:
             return None  # no version is stored: there can be no object
-        found = await self._counted("custom resources", lambda counts: counts.custom_resources(resource))
-        if isinstance(found, str):
-            return found
-        return f" and active CRs {found}>0" if found else None
+        result = await self._counted("custom resources", lambda counts: counts.custom_resources(resource))
+        if isinstance(result, str):
+            return result
+        return f" and active CRs {result}>0" if result else None
 
     async def _counted(self, what: str, count: Callable[[Counts], Awaitable[int]]) -> int | str:
         """How many, or why that is not known: then nothing is deleted."""
@@ -179,7 +179,9 @@ def crd_resource(crd: Mapping[str, Any]) -> Resource | None:
     """The resource that a CustomResourceDefinition defines, in its storage version; None if it names none."""
     spec = crd.get("spec") or {}
     versions = spec.get("versions") or ()
-    stored = next((one.get("name") for one in versions if one.get("storage")), spec.get("version"))
+    stored = next(
+        (version.get("name") for version in versions if version.get("storage")), spec.get("version")
+    )
     names = spec.get("names") or {}
     if not stored or not names.get("plural"):
         return None

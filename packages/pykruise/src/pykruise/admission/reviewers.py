@@ -89,12 +89,16 @@ def reviewers(
     served = [_Reviewed(kind, of_kind(kind), context.lookups, aside) for kind in kinds()]
     rules = [
         *_pods(settings, pods or steps_of_pods(settings, context)),
-        *(one.mutating(settings.gates) for one in served if one.kind.reviews.mutating is not None),
+        *(
+            reviewed.mutating(settings.gates)
+            for reviewed in served
+            if reviewed.kind.reviews.mutating is not None
+        ),
         *_protecting(settings, protection),
         *(
-            one.validating(settings.gates, protection, context.announce)
-            for one in served
-            if one.kind.reviews.validating is not None or one.kind.reviews.is_protected
+            reviewed.validating(settings.gates, protection, context.announce)
+            for reviewed in served
+            if reviewed.kind.reviews.validating is not None or reviewed.kind.reviews.is_protected
         ),
     ]
     return tuple(_timed(rule, settings) for rule in rules)
@@ -250,9 +254,9 @@ class _Reviewed:
         assert make is not None
 
         def reviewer(around: _Around) -> Reviewer:
-            found = make(self._settings, around.lookups)
+            result = make(self._settings, around.lookups)
             # Where a kind is refused, one of its webhooks does it.
-            return behind_gates(self.kind, gates, found) if reviews.validating is None else found
+            return behind_gates(self.kind, gates, result) if reviews.validating is None else result
 
         return self._rule(reviewer, "CREATE", "UPDATE", mutating=True)
 
@@ -263,12 +267,12 @@ class _Reviewed:
         operations = ("CREATE", "UPDATE") if make is not None else ()
 
         def reviewer(around: _Around) -> Reviewer:
-            found: Reviewer = make(self._settings, around.lookups) if make is not None else allow
-            found = with_advice(found, self.kind, self._settings)
+            result: Reviewer = make(self._settings, around.lookups) if make is not None else allow
+            result = with_advice(result, self.kind, self._settings)
             if self._selection is not None:
-                found = announced(found, around.announce, self._selection)
-            found = behind_gates(self.kind, gates, found)
-            return guarded(protection, found) if reviews.is_protected else found
+                result = announced(result, around.announce, self._selection)
+            result = behind_gates(self.kind, gates, result)
+            return guarded(protection, result) if reviews.is_protected else result
 
         if reviews.is_protected:
             operations = (*operations, "DELETE")

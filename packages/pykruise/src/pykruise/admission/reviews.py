@@ -183,17 +183,19 @@ def _encode(api_version: str, response: Document) -> bytes:
 
 def _status(status: Status) -> Document:
     """A metav1.Status without what is empty."""
-    found: Document = {"status": status.status or "Failure", "code": status.code or 403}
+    result: Document = {"status": status.status or "Failure", "code": status.code or 403}
     if status.message:
-        found["message"] = status.message
+        result["message"] = status.message
     if status.reason:
-        found["reason"] = status.reason
+        result["reason"] = status.reason
     if status.details is not None:
         details = msgspec.to_builtins(status.details)
-        found["details"] = {key: value for key, value in details.items() if value}
-        if causes := found["details"].get("causes"):
-            found["details"]["causes"] = [{key: text for key, text in one.items() if text} for one in causes]
-    return found
+        result["details"] = {key: value for key, value in details.items() if value}
+        if causes := result["details"].get("causes"):
+            result["details"]["causes"] = [
+                {key: text for key, text in cause.items() if text} for cause in causes
+            ]
+    return result
 
 
 class ReviewDispatcher:
@@ -247,11 +249,11 @@ def _code_of(answer: AdmissionAnswer) -> int:
 
 def rules_by_path(rules: Iterable[ReviewRule]) -> dict[str, ReviewRule]:
     """Every path that is answered, in all spellings. Webhooks that share a path have one reviewer."""
-    found: dict[str, ReviewRule] = {}
+    result: dict[str, ReviewRule] = {}
     for rule in rules:
         for path in rule.paths:
-            found.setdefault(path, rule)
-    return found
+            result.setdefault(path, rule)
+    return result
 
 
 async def _asked(

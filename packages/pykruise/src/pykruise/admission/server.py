@@ -309,8 +309,8 @@ class ClientAuthority:
         context.verify_mode = ssl.CERT_OPTIONAL
 
     def _stamp(self) -> tuple[int, int]:
-        found = self._file.stat()
-        return found.st_mtime_ns, found.st_ino
+        result = self._file.stat()
+        return result.st_mtime_ns, result.st_ino
 
 
 def review_paths(reviews: ReviewDispatcher) -> Mapping[str, PostPath]:

@@ -140,8 +140,8 @@ class FileStore:
         self._folder = folder
 
     async def read(self) -> Stored | None:
-        found = self._folder.read()
-        return None if found is None else Stored(found)
+        certificates = self._folder.read()
+        return None if certificates is None else Stored(certificates)
 
     async def write(self, certificates: Certificates, *, over: Stored | None) -> None:
         self._folder.write(certificates)

@@ -359,7 +359,9 @@ class _Draft:
         """Plan the difference; False: there is none, or it is futile."""
         metadata, operations = live["metadata"], tuple(diff_json(live, wanted))
         name, version = metadata["name"], metadata["resourceVersion"]
-        if not operations or any((one.name, one.operations) == (name, operations) for one in self._futile):
+        if not operations or any(
+            (patch.name, patch.operations) == (name, operations) for patch in self._futile
+        ):
             return False
         self.patches.append(
             Patch(resource=resource, name=name, version=version, operations=operations, because=because)

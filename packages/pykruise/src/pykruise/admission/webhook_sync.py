@@ -141,10 +141,10 @@ class WebhookSync:
             await self._serve(certificates)
         return certificates
 
-    async def _examined(self, found: Certificates | None) -> Examined | None:
-        if found is None:
+    async def _examined(self, certificates: Certificates | None) -> Examined | None:
+        if certificates is None:
             return None
-        return Examined(found, await self._work.examine(found, host=self._target.endpoint.name))
+        return Examined(certificates, await self._work.examine(certificates, host=self._target.endpoint.name))
 
     async def _serve(self, certificates: Certificates) -> None:
         await self._serve_with(certificates)
@@ -180,8 +180,8 @@ class WebhookSync:
         )
 
     async def _observe(self, bundle: bytes, crds: Sequence[CrdView]) -> Observed:
-        found = await asyncio.gather(*(self._live(resource, name) for resource, name in CONFIGURATIONS))
-        configurations = {name: live for (_, name), live in zip(CONFIGURATIONS, found, strict=True)}
+        result = await asyncio.gather(*(self._live(resource, name) for resource, name in CONFIGURATIONS))
+        configurations = {name: live for (_, name), live in zip(CONFIGURATIONS, result, strict=True)}
         for live in configurations.values():
             if live is not None:
                 self._remover.note(live)

@@ -105,11 +105,11 @@ def _cloneset(manifest: Path | None) -> Object:
     documents = (
         read_documents(manifest) if manifest else load_documents(example("cloneset.yaml"), source="example")
     )
-    found = next((document for document in documents if document["kind"] == "CloneSet"), None)
-    if found is None:
+    cloneset = next((document for document in documents if document["kind"] == "CloneSet"), None)
+    if cloneset is None:
         raise CommandError(f"{manifest}: no CloneSet in it")
-    found["metadata"].setdefault("namespace", "default")
-    return found
+    cloneset["metadata"].setdefault("namespace", "default")
+    return cloneset
 
 
 class _Demo:
@@ -250,7 +250,9 @@ def _what_stayed(before: View, after: View) -> str:
         }
 
     def restarts(view: View) -> int:
-        return sum(one["restartCount"] for pod in view.pods for one in pod["status"]["containerStatuses"])
+        return sum(
+            status["restartCount"] for pod in view.pods for status in pod["status"]["containerStatuses"]
+        )
 
     if identities(before) != identities(after):
         raise CommandError("the update in place did not keep the pods' names, uids and IPs")

@@ -37,7 +37,7 @@ async def run_doctor(
     async with reach(kubeconfig, context) as (given, _):
         findings, note = await examined(given, namespace=namespace)
     if output != "text":
-        say(rendered([msgspec.to_builtins(one) for one in findings], output))
+        say(rendered([msgspec.to_builtins(finding) for finding in findings], output))
     else:
         for finding in findings:
             if not quiet or finding.level is not Level.OK:
@@ -56,7 +56,7 @@ async def examined(given: Client, *, namespace: str) -> tuple[list[Finding], str
     findings = joined(await examine(Live(client, namespace=namespace, clock=system_clock)))
     if not await _is_sandbox(client):
         return findings, ""
-    return [one for one in findings if one.check in _IN_A_SANDBOX], _SANDBOX
+    return [finding for finding in findings if finding.check in _IN_A_SANDBOX], _SANDBOX
 
 
 _SANDBOX = "This is a sandbox (pykruise up): its manager is in its process, so no installation was looked at."
@@ -87,9 +87,9 @@ async def _is_sandbox(client: Client) -> bool:
 def joined(findings: Sequence[Finding]) -> list[Finding]:
     """One line for the same fault of many kinds: findings that differ only in the name that they begin with."""
     groups: dict[tuple[str, Level, str, str], list[str]] = {}
-    for one in findings:
-        name, rest = _name_and_rest(one.what)
-        groups.setdefault((one.check, one.level, rest, one.fix), []).append(name)
+    for finding in findings:
+        name, rest = _name_and_rest(finding.what)
+        groups.setdefault((finding.check, finding.level, rest, finding.fix), []).append(name)
     return [
         Finding(check=check, level=level, what=_shown(names, rest), fix=fix)
         for (check, level, rest, fix), names in groups.items()

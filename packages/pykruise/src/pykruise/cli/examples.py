@@ -8,7 +8,7 @@ _PLACES: Final = (Path(__file__).parents[1], Path(__file__).parents[5])
 
 def example(name: str) -> str:
     """Text of `examples/<name>`. Raises FileNotFoundError when it is not there."""
-    found = next((file for place in _PLACES if (file := place / "examples" / name).exists()), None)
-    if found is None:
+    path = next((file for place in _PLACES if (file := place / "examples" / name).exists()), None)
+    if path is None:
         raise FileNotFoundError(f"examples/{name}")
-    return found.read_text("utf-8")
+    return path.read_text("utf-8")

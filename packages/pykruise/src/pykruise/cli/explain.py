@@ -51,27 +51,29 @@ async def explained(
         sight = await look(client, kind, key, now=now, settings=settings)
     except NotFoundError as error:
         raise CommandError(f"there is no {kind.resource.kind} {key}: {error}") from error
-    found = await with_tries(client, explain(sight, sight.plan()), uid=sight.uid)
-    return await with_mounts(client, await with_origin(client, found, sight))
+    explanation = await with_tries(client, explain(sight, sight.plan()), uid=sight.uid)
+    return await with_mounts(client, await with_origin(client, explanation, sight))
 
 
-async def with_mounts(client: Client, found: Explanation) -> Explanation:
+async def with_mounts(client: Client, explanation: Explanation) -> Explanation:
     """The same, and of pods whose volumes cannot be mounted what their kubelets say: only events have it.
 
     Where events may not be read, nothing is said.
     """
-    if not any(wait.code == Code.STARTING and wait.pods for wait in found.waits):
-        return found
+    if not any(wait.code == Code.STARTING and wait.pods for wait in explanation.waits):
+        return explanation
     try:
         listed = await client.list(
-            EVENTS, found.namespace, field_selector="involvedObject.kind=Pod,reason=FailedMount"
+            EVENTS, explanation.namespace, field_selector="involvedObject.kind=Pod,reason=FailedMount"
         )
     except ApiError:
-        return found
+        return explanation
     events = sorted(map(decode, listed.items), key=lambda event: str(event.get("lastTimestamp") or ""))
     said = {event["involvedObject"].get("name"): excerpt(str(event.get("message") or "")) for event in events}
-    waits = tuple(_with_mount(wait, said) if wait.code == Code.STARTING else wait for wait in found.waits)
-    return msgspec.structs.replace(found, waits=waits)
+    waits = tuple(
+        _with_mount(wait, said) if wait.code == Code.STARTING else wait for wait in explanation.waits
+    )
+    return msgspec.structs.replace(explanation, waits=waits)
 
 
 def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
@@ -85,55 +87,57 @@ def _with_mount(wait: Wait, said: Mapping[str, str]) -> Wait:
     )
 
 
-async def with_origin(client: Client, found: Explanation, sight: Sight) -> Explanation:
+async def with_origin(client: Client, explanation: Explanation, sight: Sight) -> Explanation:
     """The same, and where refused pods are not the template's fault, what puts into them what is refused."""
-    if not any(wait.code == Code.WRITE_FAILED for wait in found.waits):
-        return found
+    if not any(wait.code == Code.WRITE_FAILED for wait in explanation.waits):
+        return explanation
     origin = await refused_origin(client, sight)
     if origin is None:
-        return found
+        return explanation
     waits = tuple(
         msgspec.structs.replace(
             wait, words=f"{wait.words}; the field comes from {origin}", remedy=f"correct {origin}"
         )
         if wait.code == Code.WRITE_FAILED
         else wait
-        for wait in found.waits
+        for wait in explanation.waits
     )
-    return msgspec.structs.replace(found, waits=waits)
+    return msgspec.structs.replace(explanation, waits=waits)
 
 
-async def with_tries(client: Client, found: Explanation, *, uid: str) -> Explanation:
+async def with_tries(client: Client, explanation: Explanation, *, uid: str) -> Explanation:
     """The same, and of writes that are refused when they were last tried, and when they will be: from their events.
 
     Each failure waits twice as long as the one before, so the next wait is about as long as all before it; where
     events may not be read, nothing is said.
     """
-    if not uid or not any(wait.code in REFUSED_WRITES for wait in found.waits):
-        return found
+    if not uid or not any(wait.code in REFUSED_WRITES for wait in explanation.waits):
+        return explanation
     try:
         listed = await client.list(
-            EVENTS, found.namespace or "default", field_selector=f"involvedObject.uid={uid}"
+            EVENTS, explanation.namespace or "default", field_selector=f"involvedObject.uid={uid}"
         )
     except ApiError:
-        return found
+        return explanation
     events = [decode(raw) for raw in listed.items]
     failed = [
-        one for one in events if one.get("type") == "Warning" and str(one.get("reason")).startswith("Failed")
+        event
+        for event in events
+        if event.get("type") == "Warning" and str(event.get("reason")).startswith("Failed")
     ]
-    times = [(one.get("firstTimestamp"), one.get("lastTimestamp")) for one in failed]
+    times = [(entry.get("firstTimestamp"), entry.get("lastTimestamp")) for entry in failed]
     known = [(parse_time(first), parse_time(last)) for first, last in times if first and last]
     if not known:
-        return found
+        return explanation
     first, last = max(known, key=lambda pair: pair[1])
     again = last + min(max(last - first, BASE_DELAY_S), MAX_DELAY_S)
     waits = tuple(
         msgspec.structs.replace(wait, tried=format_time(last), again=format_time(again))
         if wait.code in REFUSED_WRITES
         else wait
-        for wait in found.waits
+        for wait in explanation.waits
     )
-    return msgspec.structs.replace(found, waits=waits)
+    return msgspec.structs.replace(explanation, waits=waits)
 
 
 REFUSED_WRITES: Final = NOT_WRITTEN - {Code.NO_MANAGER}
@@ -192,24 +196,27 @@ async def run_explain(
         shown: list[Explanation] | None = None
         while True:
             now = time.time()
-            found = await asyncio.gather(*(_one(client, one, now, settings) for one in asked))
-            if found != shown:
-                text_now = _rendered(found, output, now, is_single=bool(words.single))
+            explanations = await asyncio.gather(*(_one(client, item, now, settings) for item in asked))
+            if explanations != shown:
+                text_now = _rendered(explanations, output, now, is_single=bool(words.single))
                 say(text_now if shown is None else f"\n{text_now}")
-                shown = found
+                shown = explanations
             is_late = ends is not None and time.monotonic() + every_s > ends
             if (
                 not watch
                 or is_late
-                or all(one.verdict == "done" and not one.phase.exit_code for one in found)
+                or all(
+                    explanation.verdict == "done" and not explanation.phase.exit_code
+                    for explanation in explanations
+                )
             ):
-                return max((code_of(one) for one in found), default=DONE)
+                return max((code_of(explanation) for explanation in explanations), default=DONE)
             await asyncio.sleep(every_s)
 
 
-def code_of(found: Explanation) -> int:
+def code_of(explanation: Explanation) -> int:
     """0: as it was asked for; 2: it goes on by itself; 3: it needs a person."""
-    return found.phase.exit_code
+    return explanation.phase.exit_code
 
 
 class Targets(msgspec.Struct, frozen=True):
@@ -223,10 +230,10 @@ def read_targets(targets: Sequence[str]) -> Targets:
     """`clonesets/web asts/db`, `clone web db`, `clonesets`, `clone,asts`, `all`. Raises CommandError."""
     if not targets:
         raise CommandError("say what to explain: clonesets/web, clone web, clonesets or all")
-    if any("/" in one for one in targets):
-        if not all("/" in one for one in targets):
+    if any("/" in target for target in targets):
+        if not all("/" in target for target in targets):
             raise CommandError(f"{' '.join(targets)}: say TYPE/NAME for each, or TYPE NAME…")
-        return Targets(single=tuple(_named(one) for one in targets))
+        return Targets(single=tuple(_named(target) for target in targets))
     kinds = _kinds_of(targets[0])
     if len(targets) == 1:
         return Targets(kinds=kinds)
@@ -254,7 +261,7 @@ async def _listed(client: Client, words: Targets, namespace: str, selector: str)
             Asked(kind, namespace if kind is None or kind.resource.namespaced else "", name)
             for kind, name in words.single
         ]
-    found: list[Asked] = []
+    askeds: list[Asked] = []
     for kind in words.kinds:
         resource = PODS if kind is None else kind.resource
         try:
@@ -270,8 +277,8 @@ async def _listed(client: Client, words: Targets, namespace: str, selector: str)
             continue  # of all kinds, those that the cluster does not have are left out
         for raw in listed.items:
             metadata = metadata_of(raw)
-            found.append(Asked(kind, metadata.namespace, metadata.name))
-    return found
+            askeds.append(Asked(kind, metadata.namespace, metadata.name))
+    return askeds
 
 
 async def _one(client: Client, asked: Asked, now: Instant, settings: Settings) -> Explanation:
@@ -281,11 +288,13 @@ async def _one(client: Client, asked: Asked, now: Instant, settings: Settings) -
     return await explained(client, key, now=now, kind=asked.kind, settings=settings)
 
 
-def _rendered(found: Sequence[Explanation], output: str, now: Instant, *, is_single: bool) -> str:
+def _rendered(explanations: Sequence[Explanation], output: str, now: Instant, *, is_single: bool) -> str:
     if output == "text":
-        if not found:
+        if not explanations:
             return "Nothing is there to be explained."
-        return "\n\n".join(text(one, now=now).rstrip("\n") for one in found)
-    documents = [{"cause": one.cause, **msgspec.to_builtins(one)} for one in found]
+        return "\n\n".join(text(explanation, now=now).rstrip("\n") for explanation in explanations)
+    documents = [
+        {"cause": explanation.cause, **msgspec.to_builtins(explanation)} for explanation in explanations
+    ]
     document = documents[0] if is_single and len(documents) == 1 else documents
     return rendered(document, output)

@@ -180,8 +180,8 @@ async def _remove_taint(client: Client, node: Document) -> bool:
 
 
 def _taints(node: Document) -> list[Document]:
-    found: list[Document] = get_path(node, "spec", "taints", default=[])
-    return found
+    taints: list[Document] = get_path(node, "spec", "taints", default=[])
+    return taints
 
 
 def _other_taints(node: Document) -> list[Document]:

@@ -65,11 +65,11 @@ def dashboard(context: click.Context) -> None:
     """Show what moves, what waits, and why, in a browser. Comes with pykruise-dashboard."""
     from importlib.metadata import entry_points
 
-    found = entry_points(group="pykruise.commands", name="dashboard")
-    if not found:
+    result = entry_points(group="pykruise.commands", name="dashboard")
+    if not result:
         _say_how_to_install(context)
         return
-    command: click.Command = next(iter(found)).load()
+    command: click.Command = next(iter(result)).load()
     with command.make_context("pykruise dashboard", list(context.args), parent=context.parent) as own:
         command.invoke(own)
 
@@ -96,9 +96,9 @@ def completion(shell: str) -> None:
     """Print the completion script of a shell: source <(pykruise completion bash)."""
     from click.shell_completion import get_completion_class
 
-    found = get_completion_class(shell)
-    assert found is not None  # click has these three
-    click.echo(found(app, {}, "pykruise", "_PYKRUISE_COMPLETE").source())
+    result = get_completion_class(shell)
+    assert result is not None  # click has these three
+    click.echo(result(app, {}, "pykruise", "_PYKRUISE_COMPLETE").source())
 
 
 def main() -> None:

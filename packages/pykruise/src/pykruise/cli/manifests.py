@@ -19,7 +19,7 @@ def read_documents(path: Path) -> list[dict[str, Any]]:
     Raises CommandError with the file's name, and the line when it is known.
     """
     if path.is_dir():
-        files = sorted(one for one in path.iterdir() if one.suffix in _EXTENSIONS)
+        files = sorted(item for item in path.iterdir() if item.suffix in _EXTENSIONS)
         if not files:
             raise CommandError(f"{path}: no file in it ends in {', '.join(_EXTENSIONS)}")
         return [document for file in files for document in read_documents(file)]
@@ -40,7 +40,7 @@ def load_documents(text: str, *, source: str) -> list[dict[str, Any]]:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}, line {mark.line + 1}" if mark else source
         raise CommandError(f"{where}: not valid YAML: {getattr(error, 'problem', None) or error}") from error
-    documents = [one for document in documents for one in _items(document)]
+    documents = [item for document in documents for item in _items(document)]
     for number, document in enumerate(documents, start=1):
         _check(document, where=f"{source}, document {number}")
     return documents

@@ -65,7 +65,7 @@ async def run_plan(
         there = namespace or default_namespace
         if target is not None:
             documents = [await live_document(client, there, *named(target))]
-        found = [
+        result = [
             await _noted_if_long(
                 planned(
                     client,
@@ -80,10 +80,10 @@ async def run_plan(
             for number, document in enumerate(documents, start=1)
         ]
     if output != "text":
-        say(rendered([msgspec.to_builtins(one) for one in found], output))
+        say(rendered([msgspec.to_builtins(item) for item in result], output))
     else:
-        say("\n\n".join(["\n".join(described(one)) for one in found] + _not_looked_at(others)))
-    return exit_code(found)
+        say("\n\n".join(["\n".join(described(item)) for item in result] + _not_looked_at(others)))
+    return exit_code(result)
 
 
 T = TypeVar("T")
@@ -113,20 +113,20 @@ async def planned(
     return await forecast(client, document, namespace=namespace, now=now, settings=settings)
 
 
-def exit_code(found: Sequence[Forecast | Outlook]) -> int:
+def exit_code(value: Sequence[Forecast | Outlook]) -> int:
     """1: something is refused; 2: something would happen; 0: nothing would."""
-    if any(one.change == "refused" for one in found):
+    if any(item.change == "refused" for item in value):
         return FAILED
-    return CHANGES if any(one.has_changes for one in found) else NOTHING
+    return CHANGES if any(item.has_changes for item in value) else NOTHING
 
 
 def _documents(file: Path | None) -> list[Document]:
     if file is None:
         return []
-    found = load_documents(sys.stdin.read(), source="stdin") if str(file) == "-" else read_documents(file)
-    if not found:
+    documents = load_documents(sys.stdin.read(), source="stdin") if str(file) == "-" else read_documents(file)
+    if not documents:
         raise CommandError(f"{file}: no objects in it")
-    return found
+    return documents
 
 
 def _known(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
@@ -134,10 +134,10 @@ def _known(documents: Sequence[Document]) -> tuple[list[Document], list[Document
 
     Raises CommandError for every other kind: it may be a known one, misspelt.
     """
-    known = [one for one in documents if not _is_built_in(one)]
-    for one in known or documents:
-        of_document(one)
-    return known, [one for one in documents if _is_built_in(one)]
+    known = [document for document in documents if not _is_built_in(document)]
+    for entry in known or documents:
+        of_document(entry)
+    return known, [document for document in documents if _is_built_in(document)]
 
 
 def _is_built_in(document: Document) -> bool:
@@ -147,7 +147,7 @@ def _is_built_in(document: Document) -> bool:
 
 
 def _not_looked_at(others: Sequence[Document]) -> list[str]:
-    names = ", ".join(f"{one['kind']} {one['metadata']['name']}" for one in others)
+    names = ", ".join(f"{entry['kind']} {entry['metadata']['name']}" for entry in others)
     return [f"Not looked at: {names}"] if others else []
 
 
@@ -174,19 +174,19 @@ def changed_by(document: Document, sets: Sequence[str]) -> Document:
     kind = of_document(document)
     insight = insight_of(kind)
     fields = {} if kind.shown is None else kind.shown.fields
-    for one in sets:
-        field, equals, value = one.partition("=")
+    for text in sets:
+        field, equals, value = text.partition("=")
         if not equals or not value:
             raise CommandError(
-                f"--set {one!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
+                f"--set {text!r}: want field=value, such as replicas=5 or image=main=nginx:1.27"
             )
         if field == "image" and insight.containers:
-            _set_image(changed, insight.containers, value, one)
+            _set_image(changed, insight.containers, value, text)
         elif field in fields:
-            _put(changed, fields[field].at(changed), _meant(field, value, one))
+            _put(changed, fields[field].at(changed), _meant(field, value, text))
         else:
             known = ", ".join((*(("image",) if insight.containers else ()), *fields)) or "nothing"
-            raise CommandError(f"--set {one!r}: {field!r} cannot be set here; there is: {known}")
+            raise CommandError(f"--set {text!r}: {field!r} cannot be set here; there is: {known}")
     return changed
 
 
@@ -213,7 +213,7 @@ def _put(document: Document, path: Sequence[str], value: Any) -> None:
 def _set_image(document: Document, path: Sequence[str], value: str, said: str) -> None:
     container, equals, image = value.partition("=")
     containers: list[Any] = get_path(document, *path) or []
-    names = [one["name"] for one in containers]
+    names = [container["name"] for container in containers]
     if not equals or not image:
         raise CommandError(f"--set {said!r}: want image=CONTAINER=IMAGE")
     if container not in names:
@@ -224,34 +224,34 @@ def _set_image(document: Document, path: Sequence[str], value: str, said: str) -
 # Text
 
 
-def described(one: Forecast | Outlook) -> list[str]:
+def described(item: Forecast | Outlook) -> list[str]:
     """A forecast as a person reads it."""
-    if isinstance(one, Outlook):
-        within = [f"  {line}" if line else "" for part in one.within for line in ("", *described(part))]
-        return [*outlook_lines(one), *within]
-    lines = head_lines(one)
-    if one.change == "refused" or not one.has_changes:
+    if isinstance(item, Outlook):
+        within = [f"  {line}" if line else "" for part in item.within for line in ("", *described(part))]
+        return [*outlook_lines(item), *within]
+    lines = head_lines(item)
+    if item.change == "refused" or not item.has_changes:
         return lines
-    lines += section("How", [f"pods of {revision}: {way}" for revision, way in one.ways.items()])
-    lines += section("Order", [_batch_line(one, number) for number in range(len(one.batches))])
-    lines += section("Stays", [f"{shown(pods)}: {why}" for why, pods in one.stays.items()])
+    lines += section("How", [f"pods of {revision}: {way}" for revision, way in item.ways.items()])
+    lines += section("Order", [_batch_line(item, number) for number in range(len(item.batches))])
+    lines += section("Stays", [f"{shown(pods)}: {why}" for why, pods in item.stays.items()])
     claims = (
-        ("created", one.claims_created),
-        ("deleted", one.claims_deleted),
-        ("kept without a pod", one.claims_kept),
+        ("created", item.claims_created),
+        ("deleted", item.claims_deleted),
+        ("kept without a pod", item.claims_kept),
     )
     lines += section("Claims", [f"{word}: {shown(names)}" for word, names in claims if names])
-    lines += section("Holds it up", one.holds)
-    lines += section("Note", one.notes)
-    after = f"{one.pods_before} → {one.pods_after} pods, never fewer than {one.lowest_available} available"
+    lines += section("Holds it up", item.holds)
+    lines += section("Note", item.notes)
+    after = f"{item.pods_before} → {item.pods_after} pods, never fewer than {item.lowest_available} available"
     assumed = "if every pod becomes ready, there is room for it, and hooks are released"
     return [*lines, "", f"In the end: {after}, {assumed}."]
 
 
-def _batch_line(one: Forecast, number: int) -> str:
+def _batch_line(item: Forecast, number: int) -> str:
     parts = [
-        f"{do} {_count(pods) if do == 'create' and not one.are_names_known else shown(pods)}"
-        for do, pods in pods_by_fate(one.batches[number].fates).items()
+        f"{do} {_count(pods) if do == 'create' and not item.are_names_known else shown(pods)}"
+        for do, pods in pods_by_fate(item.batches[number].fates).items()
     ]
     wait = "" if number == 0 else "then, as pods become ready: "
     return f"{number + 1:3d}. {wait}{'; '.join(parts)}"

@@ -138,11 +138,11 @@ async def _say_rollouts(
     say: Callable[[str], None],
 ) -> int:
     plays = [_play_of(given, _changed(path), conditions) for path in changes] or [_created(given, conditions)]
-    played = [await asyncio.to_thread(play, one) for one in plays]
+    played = [await asyncio.to_thread(play, item) for item in plays]
     names = [path.name for path in changes] or [name]
-    for name, one in zip(names, played, strict=True):
-        if one.refused:
-            raise CommandError(f"{name} is refused: {'; '.join(one.refused)}")
+    for name, value in zip(names, played, strict=True):
+        if value.refused:
+            raise CommandError(f"{name} is refused: {'; '.join(value.refused)}")
     if svg is not None:
         picture = svg_charts(list(zip(names, played, strict=True)))
         await asyncio.to_thread(svg.write_text, picture, "utf-8")
@@ -156,7 +156,7 @@ async def _say_rollouts(
         say("\n".join([*report(names[0], played[0]), *_about_nodes(given)]))
     else:
         say("\n".join([*comparison(names, played), *_about_nodes(given)]))
-    is_stuck = any(outcome_of(one) in ("stuck", "failed", "not over") for one in played)
+    is_stuck = any(outcome_of(item) in ("stuck", "failed", "not over") for item in played)
     return STUCK if is_stuck else COMPLETE
 
 
@@ -188,7 +188,7 @@ def _changed(path: Path) -> _Given:
     """What is to be another way."""
     documents = read_documents(path)
     beside = _beside(documents)
-    if len([one for one in beside if one["kind"] == SIDECAR_SETS.kind]) > 1:
+    if len([entry for entry in beside if entry["kind"] == SIDECAR_SETS.kind]) > 1:
         raise CommandError(f"{path}: a change is of one SidecarSet at most")
     return _Given(workload=_workload(str(path), documents, is_needed=not beside), beside=beside)
 
@@ -196,20 +196,20 @@ def _changed(path: Path) -> _Given:
 def _workload(name: str, documents: Sequence[Document], *, is_needed: bool) -> Document | None:
     """The one workload; None: there is none, and it is not needed."""
     played = (*workloads(), named(_UNITED))
-    found = [doc for doc in documents if any(is_of(one, doc) for one in played)]
-    if not found and not is_needed:
+    result = [doc for doc in documents if any(is_of(kind, doc) for kind in played)]
+    if not result and not is_needed:
         return None
-    if len(found) != 1:
+    if len(result) != 1:
         known = (*played, *clocks())
-        kinds = " or ".join(f"{one.resource.kind} ({one.resource.group})" for one in known)
-        raise CommandError(f"{name}: want one {kinds}, found {len(found)}")
-    return found[0]
+        kinds = " or ".join(f"{kind.resource.kind} ({kind.resource.group})" for kind in known)
+        raise CommandError(f"{name}: want one {kinds}, found {len(result)}")
+    return result[0]
 
 
 def _beside(documents: Sequence[Document]) -> tuple[Document, ...]:
     """Objects of the kinds that take part in admission of pods."""
     kinds = [kind for kind in map(named, ATTACHED) if kind.pods is not None]
-    return tuple(_plain(doc) for doc in documents if any(is_of(one, doc) for one in kinds))
+    return tuple(_plain(doc) for doc in documents if any(is_of(kind, doc) for kind in kinds))
 
 
 def _created(given: _Given, conditions: Conditions) -> Play:
@@ -263,10 +263,10 @@ def _plain(document: Document) -> Document:
 
 def seconds(text: str, flag: str) -> float:
     """`90s`, `1.5m`, `500ms`. Raises CommandError."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
         raise CommandError(f"{flag} {text!r}: want a time such as 90s, 1.5m or 500ms")
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 def span(text: str, flag: str) -> tuple[float, float]:
@@ -283,12 +283,12 @@ def share(text: str) -> float:
     """`3%` is 0.03. Raises CommandError."""
     number = text.strip().removesuffix("%")
     try:
-        found = float(number) / 100
+        share = float(number) / 100
     except ValueError:
-        found = -1.0
-    if not text.strip().endswith("%") or not 0 <= found <= 1:
+        share = -1.0
+    if not text.strip().endswith("%") or not 0 <= share <= 1:
         raise CommandError(f"--fail-pod {text!r}: want a percentage between 0% and 100%")
-    return found
+    return share
 
 
 def drain_of(text: str, nodes: Sequence[str]) -> Drain:
@@ -345,13 +345,13 @@ async def _clock_of(
 ) -> ClockPlay | ClockPlayed | None:
     """The play of the one document that has a clock, or why it is refused; None: none has one."""
     kinds = clocks()
-    found = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]
-    if not found:
+    result = [(kind, doc) for doc in documents for kind in kinds if is_of(kind, doc)]
+    if not result:
         return None
-    if len(found) > 1:
-        names = ", ".join(doc["metadata"]["name"] for _, doc in found)
+    if len(result) > 1:
+        names = ", ".join(doc["metadata"]["name"] for _, doc in result)
         raise CommandError(f"one schedule is played at a time, found {names}")
-    kind, document = found[0]
+    kind, document = result[0]
     given = await manifest_play(
         kind,
         document,

@@ -56,7 +56,7 @@ async def manifest_play(
         answer = await make(own, Lookups())(request)
         if answer.refusal is not None:
             details = answer.refusal.details
-            causes = [f"{one.field}: {one.message}" for one in (details.causes if details else ())]
+            causes = [f"{cause.field}: {cause.message}" for cause in (details.causes if details else ())]
             return tuple(causes) or (answer.refusal.message,)
         hub = answer.object if answer.object is not None else hub
     kept = {part: hub["metadata"][part] for part in ("labels", "annotations") if part in hub["metadata"]}
@@ -83,23 +83,23 @@ async def live_play(
     for views in views_of(kind.control, settings.of(kind)):
         if views is not kind.control.objects:
             typed = {"apiVersion": views.resource.api_version, "kind": views.resource.kind}
-            made += [{**one, **typed} for one in sight.listed[views].owned_documents(sight.uid)]
+            made += [{**document, **typed} for document in sight.listed[views].owned_documents(sight.uid)]
     return ClockPlay(kind=kind, document=sight.document, made=made, start=start, settings=settings, **more)
 
 
 def clock_report(name: str, given: ClockPlay, played: ClockPlayed) -> list[str]:
     """What becomes of each time, equal ones together, and how it went on the whole."""
     zone: tzinfo = ZoneInfo(played.zone) if played.zone else UTC
-    starts = [one for one in played.fates if one.do == "start"]
-    skips = Counter(one.code for one in played.fates if one.do == "skip")
-    endings = Counter(one.ending for one in starts)
+    starts = [fate for fate in played.fates if fate.do == "start"]
+    skips = Counter(fate.code for fate in played.fates if fate.do == "skip")
+    endings = Counter(start.ending for start in starts)
     shown = [_line(group, zone) for group in _groups(played.fates)]
     rest = len(shown) - _LINES
     if rest > 0:
         shown[_LINES:] = [f"  … {rest} more lines (-o json has every time)"]
     ends = ", ".join(f"{count} {word}" for word, count in sorted(endings.items()) if word)
     why = ", ".join(f"{code} {count}" for code, count in sorted(skips.items()))
-    late = sum(one.late_s > 0 for one in starts)
+    late = sum(start.late_s > 0 for start in starts)
     return [
         f"{name}: {short_days(given.for_s)} from {_shown(played.begin, zone)}: {len(played.fates)} times, "
         f"{len(starts)} start, {skips.total()} are skipped",
@@ -124,7 +124,7 @@ def short_days(seconds: float) -> str:
 
 def _groups(fates: Sequence[Fate]) -> Iterator[list[Fate]]:
     for _, group in groupby(
-        fates, key=lambda one: (one.do, one.code, one.ending, bool(one.replaces), one.late_s > 0)
+        fates, key=lambda fate: (fate.do, fate.code, fate.ending, bool(fate.replaces), fate.late_s > 0)
     ):
         yield list(group)
 
@@ -137,21 +137,23 @@ def _line(group: Sequence[Fate], zone: tzinfo) -> str:
     return f"  {_shown(first.tick, zone)} … {_shown(last.tick, zone)}  {len(group)} times: {words}"
 
 
-def _words(one: Fate, zone: tzinfo, *, many: bool = False) -> str:
-    if one.do == "skip":
-        return f"skipped: {one.code}" if many else f"skipped: {one.code}: {one.why}"
-    words = "start" if many else f"starts {one.name}"
-    if one.late_s > 0:
-        words += " late" if many else f" {short_duration(one.late_s)} late"
-    if one.replaces:
-        words += ", replacing what still runs" if many else f", replacing {', '.join(one.replaces)}"
+def _words(fate: Fate, zone: tzinfo, *, many: bool = False) -> str:
+    if fate.do == "skip":
+        return f"skipped: {fate.code}" if many else f"skipped: {fate.code}: {fate.why}"
+    words = "start" if many else f"starts {fate.name}"
+    if fate.late_s > 0:
+        words += " late" if many else f" {short_duration(fate.late_s)} late"
+    if fate.replaces:
+        words += ", replacing what still runs" if many else f", replacing {', '.join(fate.replaces)}"
     ends = {
         "succeeded": "succeeds",
         "failed": "fails",
         "replaced": "is replaced",
         "active": "runs still in the end",
     }
-    return f"{words}; {ends[one.ending]}" + (f" {_clock(one.ended, zone)}" if one.ended and not many else "")
+    return f"{words}; {ends[fate.ending]}" + (
+        f" {_clock(fate.ended, zone)}" if fate.ended and not many else ""
+    )
 
 
 def _clock(time: str, zone: tzinfo) -> str:

@@ -37,18 +37,18 @@ def report(name: str, played: Played, *, lines: int = 40) -> list[str]:
 def comparison(names: Sequence[str], played: Sequence[Played]) -> list[str]:
     """Two rollouts under the same conditions: charts one below the other, extremes side by side."""
     lines: list[str] = []
-    for name, one in zip(names, played, strict=True):
-        lines += [f"{name}: {_outcome(one)}", *terminal_chart(one), ""]
+    for name, part in zip(names, played, strict=True):
+        lines += [f"{name}: {_outcome(part)}", *terminal_chart(part), ""]
     rows: list[tuple[str, list[str]]] = [
-        ("duration", [short_duration(one.duration_s) for one in played]),
-        ("lowest available", [str(one.lowest_available) for one in played]),
-        ("most pods", [str(max((s.total for s in one.samples), default=0)) for one in played]),
-        ("container restarts", [str(one.restarts) for one in played]),
-        ("pods created", [str(_count(one, "create")) for one in played]),
-        ("pods deleted", [str(_count(one, "delete")) for one in played]),
+        ("duration", [short_duration(item.duration_s) for item in played]),
+        ("lowest available", [str(item.lowest_available) for item in played]),
+        ("most pods", [str(max((s.total for s in item.samples), default=0)) for item in played]),
+        ("container restarts", [str(item.restarts) for item in played]),
+        ("pods created", [str(_count(item, "create")) for item in played]),
+        ("pods deleted", [str(_count(item, "delete")) for item in played]),
     ]
-    if any(one.kept for one in played):
-        rows.append(("refused by budgets", [str(sum(one.kept.values())) for one in played]))
+    if any(item.kept for item in played):
+        rows.append(("refused by budgets", [str(sum(item.kept.values())) for item in played]))
     width = max(len(name) for name in names) + 2
     lines.append(f"{'':20s}" + "".join(f"{name:>{width}s}" for name in names))
     lines += [f"{title:20s}" + "".join(f"{value:>{width}s}" for value in values) for title, values in rows]
@@ -134,7 +134,7 @@ def _timeline(played: Played) -> list[str]:
         groups.setdefault((round(action.at_s), action.batch, action.do), []).append(action)
     for (_, _, do), actions in groups.items():
         lines.append((actions[0].at_s, f"{do}: {', '.join(map(_named, actions))}"))
-    return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(lines, key=lambda one: one[0])]
+    return [f"  {short_duration(at_s):>8s} {what}" for at_s, what in sorted(lines, key=lambda line: line[0])]
 
 
 def _named(action: Action) -> str:

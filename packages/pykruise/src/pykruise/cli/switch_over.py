@@ -96,14 +96,15 @@ async def run_show(
     """Print how each kind is stored."""
     check_output(output)
     async with reach(kubeconfig, context) as (client, _):
-        found = await read_storage(client)
+        storages = await read_storage(client)
     if output != "text":
-        say(rendered([msgspec.to_builtins(one) for one in found], output))
+        say(rendered([msgspec.to_builtins(item) for item in storages], output))
         return
-    width = max((len(one.name) for one in found), default=4)
+    width = max((len(item.name) for item in storages), default=4)
     say(f"{'NAME':<{width}}  STORED    SERVED             OBJECTS MAY BE STORED IN")
-    for one in found:
-        say(f"{one.name:<{width}}  {one.stored:<8}  {', '.join(one.served):<17}  {', '.join(one.recorded)}")
+    for storage in storages:
+        served, recorded = ", ".join(storage.served), ", ".join(storage.recorded)
+        say(f"{storage.name:<{width}}  {storage.stored:<8}  {served:<17}  {recorded}")
 
 
 async def run_move(
@@ -119,15 +120,15 @@ async def run_move(
     problems = []
     async with reach(kubeconfig, context) as (client, _):
         plain = _untranslated(client)
-        for one in _chosen(await read_storage(plain), kinds):
+        for storage in _chosen(await read_storage(plain), kinds):
             try:
-                moved = await move_kind(plain, one, layout=layout, note=say)
+                moved = await move_kind(plain, storage, layout=layout, note=say)
             except MoveError as error:
                 problems.append(str(error))
                 continue
-            problems += [f"{one.name}: {failed}" for failed in moved.failed]
+            problems += [f"{storage.name}: {failed}" for failed in moved.failed]
             if not moved.failed:
-                say(f"{one.name}: stored in {moved.version}, {moved.rewritten} objects rewritten")
+                say(f"{storage.name}: stored in {moved.version}, {moved.rewritten} objects rewritten")
     if problems:
         raise CommandError("not everything was moved; start the command again\n" + "\n".join(problems))
 
@@ -139,7 +140,7 @@ def _untranslated(client: Client) -> Client:
 
 
 def _chosen(storage: Sequence[KindStorage], kinds: Sequence[str]) -> Sequence[KindStorage]:
-    known = {one.resource.plural: one for one in storage}
+    known = {item.resource.plural: item for item in storage}
     unknown = sorted(set(kinds) - known.keys())
     if unknown:
         raise CommandError(f"--kind {unknown[0]}: no such kind of two versions; there are {', '.join(known)}")

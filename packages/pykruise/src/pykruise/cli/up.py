@@ -78,7 +78,7 @@ async def run_up(options: UpOptions) -> None:
 
 def _manager_settings(feature_gates: str) -> Settings:
     """Images can be pulled ahead, as where the chart installs a manager, and at nodes that have just come."""
-    given = ",".join(one for one in (CHART_GATES, feature_gates) if one)
+    given = ",".join(text for text in (CHART_GATES, feature_gates) if text)
     if _PULL_GATE in feature_gates:
         given = feature_gates
     return with_ready_nodes(given_settings(given))

@@ -176,7 +176,11 @@ class Hooks:
         """Finalizers are a list, which is replaced whole: it must not have changed meanwhile."""
         if self._label:
             return {"metadata": {"uid": pod.uid, "labels": {self._label: _VALUE if on else None}}}
-        kept = [one for one in pod.document["metadata"].get("finalizers") or () if one != self._finalizer]
+        kept = [
+            finalizer
+            for finalizer in pod.document["metadata"].get("finalizers") or ()
+            if finalizer != self._finalizer
+        ]
         return {
             "metadata": {
                 "uid": pod.uid,

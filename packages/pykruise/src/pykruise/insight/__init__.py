@@ -87,5 +87,5 @@ async def _reached(
     if client is not None:
         yield client, "default"
         return
-    async with reached(Path(kubeconfig) if kubeconfig else None, context) as found:
-        yield found
+    async with reached(Path(kubeconfig) if kubeconfig else None, context) as result:
+        yield result

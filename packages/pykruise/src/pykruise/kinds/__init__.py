@@ -79,7 +79,7 @@ def shown_of(document: Mapping[str, Any]) -> Shown | None:
 def shown_as(group: str, kind: str) -> Shown | None:
     """The same of a kind by its group and name. No other kind is loaded."""
     if group not in GROUPS:
-        return next((one for one in FOREIGN if (one.group, one.kind) == (group, kind)), None)
+        return next((shown for shown in FOREIGN if (shown.group, shown.kind) == (group, kind)), None)
     shown = _shown(kind.lower()) if kind.lower() in _folders() else None
     return shown if shown is not None and (shown.group, shown.kind) == (group, kind) else None
 
@@ -87,7 +87,7 @@ def shown_as(group: str, kind: str) -> Shown | None:
 def all_shown() -> Sequence[Shown]:
     """How all kinds show themselves, ours and those of others, in the order of their tables."""
     own = (_shown(folder) for folder in _folders())
-    return sorted((*(one for one in own if one is not None), *FOREIGN), key=lambda one: one.place)
+    return sorted((*(shown for shown in own if shown is not None), *FOREIGN), key=lambda shown: shown.place)
 
 
 @cache
@@ -95,8 +95,8 @@ def _shown(folder: str) -> Shown | None:
     name = f"{__name__}.{folder}.shown"
     if find_spec(name) is None:
         return _kind(folder).shown
-    found: Shown = import_module(name).SHOWN
-    return found
+    shown: Shown = import_module(name).SHOWN
+    return shown
 
 
 def _folders() -> Sequence[str]:
@@ -105,13 +105,13 @@ def _folders() -> Sequence[str]:
 
 @cache
 def _folders_in(path: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(one.name for one in pkgutil.iter_modules(path) if one.ispkg))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(path) if module.ispkg))
 
 
 @cache
 def _kind(folder: str) -> "Kind":
-    found: Kind = import_module(f"{__name__}.{folder}.kind").KIND
-    return found
+    kind: Kind = import_module(f"{__name__}.{folder}.kind").KIND
+    return kind
 
 
 HUB_STORED: Final = "v1beta1"
@@ -132,22 +132,22 @@ def crds(conversion: Mapping[str, Any] | None = None, *, layout: str = HUB_STORE
     without it the API server only changes the apiVersion, which loses what is called differently.
     """
     made = [_crd(folder, described=True) for folder in _folders()]
-    found: list[Document] = [orjson.loads(one) for one in made if one is not None]
-    for crd in found:
+    crds: list[Document] = [orjson.loads(data) for data in made if data is not None]
+    for crd in crds:
         wanted = stored_version(named(crd["spec"]["names"]["kind"]), layout)
         for version in crd["spec"]["versions"]:
             version["storage"] = version["name"] == wanted
         if conversion is not None and len(crd["spec"]["versions"]) > 1:
             crd["spec"]["conversion"] = deep_copy(dict(conversion))
-    return sorted(found, key=lambda crd: str(crd["metadata"]["name"]))
+    return sorted(crds, key=lambda crd: str(crd["metadata"]["name"]))
 
 
 def crds_of(resources: Iterable[Resource], *, described: bool = True) -> list[Document]:
     """Those of some kinds alone, which is sooner made than all; without descriptions, where nothing reads them,
     sooner still."""
-    folders = sorted({one.kind.lower() for one in resources})
+    folders = sorted({resource.kind.lower() for resource in resources})
     made = [_crd(folder, described=described) for folder in folders]
-    return [orjson.loads(one) for one in made if one is not None]
+    return [orjson.loads(data) for data in made if data is not None]
 
 
 @cache
@@ -186,7 +186,7 @@ class _Table(Mapping[tuple[str, str], "Conversion"]):
         return conversion
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return ((one.resource.group, one.resource.kind) for one in kinds() if one.conversion is not None)
+        return ((kind.resource.group, kind.resource.kind) for kind in kinds() if kind.conversion is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -130,7 +130,7 @@ def _rule(group: str, resources: Sequence[str]) -> Document:
         "apiGroups": [group],
         "apiVersions": ["*"],
         "operations": ["UPDATE"],
-        "resources": [one for name in resources for one in (name, f"{name}/status")],
+        "resources": [text for name in resources for text in (name, f"{name}/status")],
     }
 
 

@@ -220,11 +220,11 @@ def _text(details: str, counts: Counts) -> str:
         number = getattr(counts, name, None) if "." not in name else None
         made.append(f"text({path_table(name)})" if number is None else _number(number))
         made.append(f'"{rest}"')
-    return " .. ".join(one for one in made if one != '""') or '""'
+    return " .. ".join(text for text in made if text != '""') or '""'
 
 
 def _all_of(conditions: Iterable[Condition]) -> str:
-    return " and ".join(_condition(one) for one in conditions)
+    return " and ".join(_condition(condition) for condition in conditions)
 
 
 def _condition(condition: Condition) -> str:

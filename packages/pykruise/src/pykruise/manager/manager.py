@@ -173,8 +173,8 @@ class Manager:
         return ManagerStats(
             synced=self._sources.synced,
             caches={str(resource): cache.stats() for resource, cache in self._sources.by_resource.items()},
-            controllers={one.name: one.stats() for one in self.controllers},
-            queues={one.name: one.queue.stats() for one in self.controllers},
+            controllers={controller.name: controller.stats() for controller in self.controllers},
+            queues={controller.name: controller.queue.stats() for controller in self.controllers},
             limiter=self._operator.client.limiter.stats(),
         )
 
@@ -190,18 +190,22 @@ class Manager:
 
     def positions(self) -> dict[str, int]:
         """By resource: the version of the cluster that all its caches have followed."""
-        found: dict[str, int] = {}
+        positions: dict[str, int] = {}
         for cache in self._sources.caches:
             name = str(cache.resource)
-            found[name] = min(found.get(name, cache.position), cache.position)
-        return found
+            positions[name] = min(positions.get(name, cache.position), cache.position)
+        return positions
 
     def problems(self) -> Sequence[str]:
         """Why it cannot do its work now, one sentence each; empty: it can."""
         return (
             *self.shutdown_problems(),
             *self.cache_problems(),
-            *(f"{one.name}: {problem}" for one in self._components for problem in one.problems()),
+            *(
+                f"{component.name}: {problem}"
+                for component in self._components
+                for problem in component.problems()
+            ),
         )
 
     def shutdown_problems(self) -> Sequence[str]:
@@ -228,7 +232,7 @@ class Manager:
             gc.collect()
             gc.freeze()
         async with asyncio.TaskGroup() as tasks:
-            beside = [tasks.create_task(one.run(), name=one.name) for one in self._components]
+            beside = [tasks.create_task(item.run(), name=item.name) for item in self._components]
             if self._oversees:
                 beside.append(tasks.create_task(self._oversight.run(), name="oversight"))
                 beside.append(tasks.create_task(self._definitions.run(), name="definitions"))
@@ -236,13 +240,13 @@ class Manager:
                 beside.append(tasks.create_task(_collect_garbage(), name="garbage"))
             work = tasks.create_task(self._operator.run(), name="operator")
             await self._stop.wait()
-            for one in self._components:
-                one.retire()
+            for component in self._components:
+                component.retire()
             lingering = tasks.create_task(asyncio.sleep(self.settings.linger_s if self._components else 0.0))
             self._operator.stop()
             await work
             await lingering
-            await asyncio.gather(*(one.stop() for one in self._components))
+            await asyncio.gather(*(item.stop() for item in self._components))
             for task in beside:
                 task.cancel()
 
@@ -252,7 +256,7 @@ class Manager:
 
     async def _components_ready(self) -> None:
         while True:
-            if not any(one.problems() for one in self._components):
+            if not any(component.problems() for component in self._components):
                 return
             await asyncio.sleep(_COMPONENT_POLL_S)
 

@@ -55,7 +55,9 @@ class StatsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All metrics. Called where the event loop runs."""
         stats = self._manager.stats()
-        labels = {one.name: one.component for kind in self._manager.kinds if (one := kind.control)}
+        labels = {
+            control.name: control.component for kind in self._manager.kinds if (control := kind.control)
+        }
         yield from self._election()
         yield from self._slots()
         yield from controller_metrics(stats.controllers, labels)
@@ -78,7 +80,7 @@ class StatsCollector(Collector):
         yield gauge("pykruise_build_info", "1, with the version.", ["version"], [([__version__], 1)])
         problems = {
             "caches-synced": len(self._manager.cache_problems()),
-            **{one.name: len(one.problems()) for one in self._manager.components},
+            **{component.name: len(component.problems()) for component in self._manager.components},
         }
         yield gauge(
             "pykruise_readiness_problems",
@@ -121,7 +123,9 @@ class StatsCollector(Collector):
         )
 
     def _rollouts(self) -> Metric:
-        kinds = {one.name: kind.resource.kind for kind in self._manager.kinds if (one := kind.control)}
+        kinds = {
+            control.name: kind.resource.kind for kind in self._manager.kinds if (control := kind.control)
+        }
         return histogram(
             "pykruise_rollout_duration_seconds",
             "From a changed spec until the object is as it wants it: complete; held by a pause or a partition; stalled;"

@@ -42,7 +42,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 def _of_workloads() -> Iterator[Alert]:
     """Of each kind with a rollout those whose series it has."""
-    counted = [one for one in all_shown() if one.board == "rollouts" and one.metrics is not None]
+    counted = [shown for shown in all_shown() if shown.board == "rollouts" and shown.metrics is not None]
     for shown in counted:
         label, named, by, counts = _about(shown)
         if "status_observed_generation" in counts:
@@ -168,13 +168,13 @@ def prometheus_rule(*, namespace: str) -> Document:
     """All alerts, for the Prometheus operator."""
     rules = [
         {
-            "alert": one.name,
-            "expr": one.expr,
-            **({"for": _duration(one.for_s)} if one.for_s else {}),
-            "labels": {"severity": one.severity},
-            "annotations": {"summary": one.summary, "runbook": f"{RUNBOOK}{one.name.lower()}"},
+            "alert": alert.name,
+            "expr": alert.expr,
+            **({"for": _duration(alert.for_s)} if alert.for_s else {}),
+            "labels": {"severity": alert.severity},
+            "annotations": {"summary": alert.summary, "runbook": f"{RUNBOOK}{alert.name.lower()}"},
         }
-        for one in ALERTS
+        for alert in ALERTS
     ]
     return {
         "apiVersion": "monitoring.coreos.com/v1",
@@ -333,11 +333,11 @@ def board() -> Document:
     """The board as Grafana imports it."""
     panels: list[Document] = []
     x = y = 0
-    for number, one in enumerate(PANELS, start=1):
-        if x + one.width > _COLUMNS:
+    for number, panel in enumerate(PANELS, start=1):
+        if x + panel.width > _COLUMNS:
             x, y = 0, y + _HEIGHT
-        panels.append(_panel(one, number, x=x, y=y))
-        x += one.width
+        panels.append(_panel(panel, number, x=x, y=y))
+        x += panel.width
     return {
         "uid": "kruise",
         "title": "Kruise",
@@ -354,8 +354,8 @@ def board() -> Document:
     }
 
 
-def _panel(one: Panel, number: int, *, x: int, y: int) -> Document:
-    is_table = one.kind == "table"
+def _panel(panel: Panel, number: int, *, x: int, y: int) -> Document:
+    is_table = panel.kind == "table"
     targets = [
         {
             "refId": chr(ord("A") + place),
@@ -363,15 +363,15 @@ def _panel(one: Panel, number: int, *, x: int, y: int) -> Document:
             "legendFormat": legend,
             **({"format": "table", "instant": True} if is_table else {}),
         }
-        for place, (expr, legend) in enumerate(one.lines)
+        for place, (expr, legend) in enumerate(panel.lines)
     ]
     return {
         "id": number,
-        "type": one.kind,
-        "title": one.title,
+        "type": panel.kind,
+        "title": panel.title,
         "datasource": {"type": "prometheus", "uid": "${datasource}"},
-        "gridPos": {"x": x, "y": y, "w": one.width, "h": _HEIGHT},
-        "fieldConfig": {"defaults": {"unit": one.unit}, "overrides": []},
+        "gridPos": {"x": x, "y": y, "w": panel.width, "h": _HEIGHT},
+        "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
         "options": {} if is_table else {"legend": {"displayMode": "list", "placement": "bottom"}},
         "targets": targets,
     }

@@ -53,7 +53,7 @@ class Oversight:
 
     def problems(self) -> Sequence[str]:
         """What keeps the manager from its work. A kind that is not installed is no problem of the manager."""
-        found: list[str] = []
+        problems: list[str] = []
         now = asyncio.get_running_loop().time()
         is_connected = any(cache.is_connected for cache in self._caches.values())
         for resource, cache in self._caches.items():
@@ -61,12 +61,12 @@ class Oversight:
             state = _state(stats)
             seen = self._seen.get(resource)
             if state == "filling" or (not stats.synced and state == "down"):
-                found.append(f"the cache of {resource} is not filled yet: {stats.last_error or 'listing'}")
+                problems.append(f"the cache of {resource} is not filled yet: {stats.last_error or 'listing'}")
             elif state == "forbidden" and not stats.synced and resource in self._shared:
-                found.append(_forbidden(resource))
+                problems.append(_forbidden(resource))
             elif state == "down" and is_connected and seen and now - seen.since >= DEAD_WATCH_S:
-                found.append(f"the watch of {resource} has been down for {now - seen.since:.0f} s")
-        return found
+                problems.append(f"the watch of {resource} has been down for {now - seen.since:.0f} s")
+        return problems
 
     def _look(self, now: float) -> None:
         for resource, cache in self._caches.items():

@@ -134,12 +134,12 @@ def roles(gates: Gates, *, namespace: str) -> list[Document]:
         *role("kruise-certs-role", [right for right in wide if right.names]),
         *role(
             "kruise-leader-election-role",
-            [one for one in own if one.group != "" or one.plural not in _OF_WEBHOOKS],
+            [right for right in own if right.group != "" or right.plural not in _OF_WEBHOOKS],
             within=namespace,
         ),
         *role(
             "kruise-webhook-role",
-            [one for one in own if one.group == "" and one.plural in _OF_WEBHOOKS],
+            [right for right in own if right.group == "" and right.plural in _OF_WEBHOOKS],
             within=namespace,
         ),
     ]
@@ -162,27 +162,27 @@ def aggregated_roles() -> list[Document]:
     """What OpenKruise's kinds add to Kubernetes' own roles view, edit and admin, and a role to be bound by hand for
     each kind that does more for who writes it than these may."""
     all_crds = {kind.resource: crd for kind, crd in _with_crds()}
-    namespaced = {one: crd for one, crd in all_crds.items() if crd["spec"]["scope"] == "Namespaced"}
+    namespaced = {resource: crd for resource, crd in all_crds.items() if crd["spec"]["scope"] == "Namespaced"}
     for_edit = {kind.resource for kind, _ in _with_crds() if is_for_editors(kind)}
     wide = [crd for crd in all_crds.values() if crd["spec"]["names"]["plural"] == "resourcedistributions"]
     read, write = ("get", "list", "watch"), ("create", "delete", "deletecollection", "patch", "update")
     view = [right for crd in namespaced.values() for right in _on_crd(crd, read, ("status", "scale"))]
-    writing = {one: _on_crd(crd, write, ("scale",)) for one, crd in namespaced.items()}
-    edit = [right for one, rights in writing.items() if one in for_edit for right in rights]
+    writing = {resource: _on_crd(crd, write, ("scale",)) for resource, crd in namespaced.items()}
+    edit = [right for resource, rights in writing.items() if resource in for_edit for right in rights]
     admin = [right for crd in wide for right in _on_crd(crd, (*read, *write), ())]
     aggregated = (
         ("view", ("view", "edit", "admin"), view),
         ("edit", ("edit", "admin"), edit),
         ("admin", ("admin",), admin),
     )
-    by_hand = ((one, rights) for one, rights in writing.items() if one not in for_edit)
+    by_hand = ((resource, rights) for resource, rights in writing.items() if resource not in for_edit)
     return [
         *(
             _cluster_role(f"aggregate-kruise-{name}", rights, targets)
             for name, targets, rights in aggregated
             if rights
         ),
-        *(_cluster_role(f"kruise-{one.plural}-editor", rights, ()) for one, rights in by_hand),
+        *(_cluster_role(f"kruise-{resource.plural}-editor", rights, ()) for resource, rights in by_hand),
     ]
 
 
@@ -190,8 +190,8 @@ def is_for_editors(kind: Kind) -> bool:
     """Whether who has Kubernetes' role edit in a namespace may write the kind's objects in it."""
     if kind.lends is None:
         return False
-    lent = {(one.group, one.resource, verb) for one in kind.lends for verb in one.verbs}
-    return lent <= {(one.group, one.resource, verb) for one in MAY_BE_LENT for verb in one.verbs}
+    lent = {(lend.group, lend.resource, verb) for lend in kind.lends for verb in lend.verbs}
+    return lent <= {(right.group, right.resource, verb) for right in MAY_BE_LENT for verb in right.verbs}
 
 
 def _with_crds() -> Iterator[tuple[Kind, Document]]:

@@ -59,12 +59,12 @@ class StateCollector(Collector):
                 continue
             views = [view for view in self._manager.objects(kind) if self._is_shown(view.namespace)]
             documents = [document_of(view) for view in views]
-            found = list(zip(views, documents, strict=True))
-            for view, document in found:
+            result = list(zip(views, documents, strict=True))
+            for view, document in result:
                 phase = kind.shown.progress_of(document).phase
                 phases.add_metric([kind.resource.kind, view.namespace, view.name, phase], 1)
             if kind.shown.metrics is not None:
-                yield from _series(kind.control.name, kind.shown, kind.shown.metrics, found)
+                yield from _series(kind.control.name, kind.shown, kind.shown.metrics, result)
         yield phases
         yield self._waiting()
 
@@ -72,17 +72,19 @@ class StateCollector(Collector):
         return not self._namespaces or not namespace or namespace in self._namespaces
 
     def _waiting(self) -> Metric:
-        found = GaugeMetricFamily(
+        gauge_metric_family = GaugeMetricFamily(
             "pykruise_rollout_waiting",
             "1 while an object is not as its spec wants it, with the cause in one word (docs/reasons.md).",
             labels=["kind", "namespace", "name", "cause"],
         )
-        kinds = {one.name: kind.resource.kind for kind in self._manager.kinds if (one := kind.control)}
+        kinds = {
+            control.name: kind.resource.kind for kind in self._manager.kinds if (control := kind.control)
+        }
         for name, meter in self._manager.rollouts.items():
             for key, cause in meter.waiting.items():
                 if self._is_shown(key.namespace):
-                    found.add_metric([kinds[name], key.namespace, key.name, cause], 1)
-        return found
+                    gauge_metric_family.add_metric([kinds[name], key.namespace, key.name, cause], 1)
+        return gauge_metric_family
 
 
 def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> CollectorRegistry:
@@ -95,30 +97,30 @@ def state_registry(manager: Manager, *, namespaces: Collection[str] = ()) -> Col
 Found = Sequence[tuple[Any, Document]]
 
 
-def _series(label: str, shown: Shown, metrics: Metrics, found: Found) -> Iterator[Metric]:
-    yield from _common(label, [view for view, _ in found])
+def _series(label: str, shown: Shown, metrics: Metrics, value: Found) -> Iterator[Metric]:
+    yield from _common(label, [view for view, _ in value])
     for name, number in metrics.counts.items():
         metric = _gauge(label, name)
-        for view, document in found:
+        for view, document in value:
             metric.add_metric([view.namespace, view.name], number.of(document))
         yield metric
     for field_name, name in _AMOUNTS:
         if (field := shown.fields.get(field_name)) is not None:
-            yield _amounts(_gauge(label, name, "unit"), field, found)
+            yield _amounts(_gauge(label, name, "unit"), field, value)
     for name, path in metrics.texts.items():
         metric = _gauge(label, name, "value")
-        for view, document in found:
+        for view, document in value:
             if text := read_at(document, path):
                 metric.add_metric([view.namespace, view.name, str(text)], 1)
         yield metric
     for name, (field_name, what) in metrics.item_counts.items():
-        yield _of_items(label, name, what, field_name, metrics, found)
+        yield _of_items(label, name, what, field_name, metrics, value)
     if metrics.has_conditions:
-        yield _conditions(label, found)
+        yield _conditions(label, value)
 
 
-def _amounts(metric: GaugeMetricFamily, field: Field, found: Found) -> Metric:
-    for view, document in found:
+def _amounts(metric: GaugeMetricFamily, field: Field, amounts: Found) -> Metric:
+    for view, document in amounts:
         digits, unit = _amount(field.value(document))
         if digits is not None:
             metric.add_metric([view.namespace, view.name, unit], digits)
@@ -126,11 +128,11 @@ def _amounts(metric: GaugeMetricFamily, field: Field, found: Found) -> Metric:
 
 
 def _of_items(
-    label: str, name: str, what: str, field_name: str, metrics: Metrics, found: Found
+    label: str, name: str, what: str, field_name: str, metrics: Metrics, items: Found
 ) -> GaugeMetricFamily:
     labels = ["namespace", label, metrics.item_label]
     metric = GaugeMetricFamily(f"kruise_{label}_{name}", what, labels=labels)
-    for view, document in found:
+    for view, document in items:
         for item in read_at(document, metrics.items) or ():
             metric.add_metric(
                 [view.namespace, view.name, str(item.get("name", ""))], Count(field_name).of(item)
@@ -185,12 +187,12 @@ def _amount(value: Any) -> tuple[float | None, str]:
     return None, ""
 
 
-def _conditions(label: str, found: Found) -> Metric:
+def _conditions(label: str, conditions: Found) -> Metric:
     metric = _gauge(label, "status_condition", "condition", "status")
-    for view, document in found:
-        for one in document["status"].get("conditions") or ():
+    for view, document in conditions:
+        for condition in document["status"].get("conditions") or ():
             for status in ("true", "false", "unknown"):
-                is_it = str(one.get("status", "")).lower() == status
-                labels = [view.namespace, view.name, str(one.get("type", "")), status]
+                is_it = str(condition.get("status", "")).lower() == status
+                labels = [view.namespace, view.name, str(condition.get("type", "")), status]
                 metric.add_metric(labels, float(is_it))
     return metric

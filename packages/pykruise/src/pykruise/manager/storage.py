@@ -64,13 +64,13 @@ class MovedKind(msgspec.Struct, frozen=True, kw_only=True):
 
 async def read_storage(client: Client) -> Sequence[KindStorage]:
     """Every kind of two versions that is installed, by name. Raises KubeError for what cannot be read."""
-    found = []
+    storages = []
     for name in sorted(crd["metadata"]["name"] for crd in crds() if len(crd["spec"]["versions"]) > 1):
         try:
-            found.append(_storage_of(decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))))
+            storages.append(_storage_of(decode(await client.get(CUSTOM_RESOURCE_DEFINITIONS, "", name))))
         except NotFoundError:
             continue
-    return found
+    return storages
 
 
 def _storage_of(crd: Document) -> KindStorage:

@@ -138,7 +138,7 @@ async def _plan_everything(
     ]
     everywhere = {views: Only() for views in needed}
     listed = await list_once(client, needed, namespace="", only=everywhere)
-    stored = {one.resource.kind: one.stored for one in storage}
+    stored = {item.resource.kind: item.stored for item in storage}
     reports = []
     for kind in planned:
         version = stored.get(kind.resource.kind, kind.resource.version)
@@ -261,21 +261,23 @@ async def _about_manager(live: Live) -> list[Finding]:
     container = _manager_container(deployment)
     image = container.get("image") or "an unknown image"
     gates = next((word for word in container.get("args") or () if "feature-gates" in str(word)), "")
-    found = [fine("manager", f"{image}{', ' + str(gates).lstrip('-') if gates else ''}")]
+    findings = [fine("manager", f"{image}{', ' + str(gates).lstrip('-') if gates else ''}")]
     try:
         await live.settings()
     except GateError as error:
-        found.append(fault("gates", str(error), "leave the gate out of --feature-gates of pykruise install"))
+        findings.append(
+            fault("gates", str(error), "leave the gate out of --feature-gates of pykruise install")
+        )
     except FlagError as error:
-        found.append(
+        findings.append(
             fault("flags", str(error), "leave the flag out: docs/migration.md says what has no effect")
         )
-    return found
+    return findings
 
 
 def _manager_container(deployment: Document) -> Mapping[str, Any]:
     containers: list[Document] = get_path(deployment, "spec", "template", "spec", "containers", default=[])
-    named = [one for one in containers if one.get("name") == "manager"]
+    named = [container for container in containers if container.get("name") == "manager"]
     return (named or containers or [{}])[0]
 
 
@@ -283,23 +285,26 @@ def _about_storage(storage: Sequence[KindStorage]) -> Iterator[Finding]:
     missing = sorted(
         kind.resource.kind
         for kind in all_kinds()
-        if kind.conversion is not None and kind.resource.kind not in {one.resource.kind for one in storage}
+        if kind.conversion is not None
+        and kind.resource.kind not in {element.resource.kind for element in storage}
     )
     if missing:
         fix = "pykruise crds | kubectl apply --server-side -f -"
         yield warning("crds", f"{', '.join(missing)}: not installed, so no controller runs for them", fix)
-    for one in storage:
-        kind = next(kind for kind in all_kinds() if kind.resource.kind == one.resource.kind)
+    for item in storage:
+        kind = next(kind for kind in all_kinds() if kind.resource.kind == item.resource.kind)
         known = kind.conversion.versions if kind.conversion is not None else (kind.resource.version,)
-        unknown = [version for version in (one.stored, *one.recorded) if version not in known]
+        unknown = [version for version in (item.stored, *item.recorded) if version not in known]
         if unknown:
             shown = ", ".join(sorted(set(unknown)))
-            what = f"{one.name} may have objects in versions that pykruise cannot read: {shown}"
+            what = f"{item.name} may have objects in versions that pykruise cannot read: {shown}"
             yield fault(
                 "crds", what, "store them in a version that pykruise knows, with the manager that runs"
             )
-        elif one.stored not in one.served:
-            yield fault("crds", f"{one.name} stores {one.stored} and does not serve it", "serve that version")
+        elif item.stored not in item.served:
+            yield fault(
+                "crds", f"{item.name} stores {item.stored} and does not serve it", "serve that version"
+            )
 
 
 async def _about_webhooks(live: Live, settings: Settings) -> list[Finding]:
@@ -312,7 +317,7 @@ async def _about_webhooks(live: Live, settings: Settings) -> list[Finding]:
     )
     served = {rule.path for rule in reviewers(admission)}
     own_names = {name for _, name in CONFIGURATIONS}
-    found = []
+    findings = []
     for resource in {resource for resource, _ in CONFIGURATIONS}:
         for configuration in await live.list(resource):
             name = configuration["metadata"]["name"]
@@ -322,13 +327,13 @@ async def _about_webhooks(live: Live, settings: Settings) -> list[Finding]:
                     what = (
                         f"{name}: {webhook.get('name')} ({path}) is not served by pykruise, and is taken out"
                     )
-                    found.append(warning("webhooks", what, "docs/admission.md lists what is reviewed"))
+                    findings.append(warning("webhooks", what, "docs/admission.md lists what is reviewed"))
                 elif name not in own_names and _is_about_kinds(webhook):
                     what = f"{name}: {webhook.get('name')} is another program's and reviews the kinds too"
-                    found.append(
+                    findings.append(
                         warning("webhooks", what, "look whether it asks for OpenKruise's user names")
                     )
-    return found
+    return findings
 
 
 def _is_about_kinds(webhook: Mapping[str, Any]) -> bool:

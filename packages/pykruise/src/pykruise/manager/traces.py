@@ -53,7 +53,9 @@ def spans_of(provider: Any) -> Span:
             "k8s.namespace.name": key.namespace,
             "k8s.object.name": key.name,
         }
-        found: AbstractContextManager[Any] = tracer.start_as_current_span(name, attributes=attributes)
-        return found
+        abstract_context_manager: AbstractContextManager[Any] = tracer.start_as_current_span(
+            name, attributes=attributes
+        )
+        return abstract_context_manager
 
     return span

@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(_Object).decode
 
 async def what_would_be_lost(client: Client) -> Sequence[Loss]:
     """Kinds that have objects. Raises ApiError where they cannot be listed: then nothing can be promised."""
-    found = []
+    losses = []
     for crd in crds():
         spec = crd["spec"]
         if spec["names"]["plural"] in IGNORED:
@@ -57,5 +57,5 @@ async def what_would_be_lost(client: Client) -> Sequence[Loss]:
         metas = [_decode(raw).metadata for raw in listed.items]
         if metas:
             objects = sorted(f"{meta.namespace}/{meta.name}".lstrip("/") for meta in metas)
-            found.append(Loss(resource=resource, objects=tuple(objects)))
-    return found
+            losses.append(Loss(resource=resource, objects=tuple(objects)))
+    return losses

@@ -213,11 +213,11 @@ class Webhooks:
         """Why API servers should not send reviews here now."""
         if not self._is_initialized:
             return [self._problem]
-        found = [self._check_problem] if self._check_problem else []
-        found += self.reviews.problems()
+        problems = [self._check_problem] if self._check_problem else []
+        problems += self.reviews.problems()
         if self.server.is_overloaded:
-            found.append("more reviews come in than can be answered; add replicas")
-        return found
+            problems.append("more reviews come in than can be answered; add replicas")
+        return problems
 
     @property
     def serves(self) -> Certificates | None:

@@ -26,4 +26,4 @@ def yaml_text(value: Any) -> str:
 
 def yaml_stream(documents: Iterable[Document]) -> str:
     """Each document after a line `---`."""
-    return "".join(f"---\n{yaml_text(one)}" for one in documents)
+    return "".join(f"---\n{yaml_text(document)}" for document in documents)

@@ -32,12 +32,12 @@ def document(model: ApiObject) -> Document:
     return {"apiVersion": model.api_version, "kind": model.kind, **made}
 
 
-def parse(found: Mapping[str, Any]) -> ApiObject:
+def parse(value: Mapping[str, Any]) -> ApiObject:
     """An object as a client read it, as a model of its version.
 
     Raises KeyError for a kind that is not one of these, msgspec.ValidationError for a field of the wrong type.
     """
-    return msgspec.convert(without_nulls(found), model_of(found["apiVersion"], found["kind"]))
+    return msgspec.convert(without_nulls(value), model_of(value["apiVersion"], value["kind"]))
 
 
 def model_of(api_version: str, kind: str) -> type[ApiObject]:
@@ -47,16 +47,16 @@ def model_of(api_version: str, kind: str) -> type[ApiObject]:
 
 @cache
 def _models() -> Mapping[tuple[str, str], type[ApiObject]]:
-    found: dict[tuple[str, str], type[ApiObject]] = {}
+    models: dict[tuple[str, str], type[ApiObject]] = {}
     for module in (v1alpha1, v1beta1):
         for model in _of(module):
-            found[f"{_group(model)}/{module.__name__.rpartition('.')[2]}", _default(model, "kind")] = model
-    return found
+            models[f"{_group(model)}/{module.__name__.rpartition('.')[2]}", _default(model, "kind")] = model
+    return models
 
 
 def _of(module: ModuleType) -> list[type[ApiObject]]:
     members = (getattr(module, name) for name in module.__all__)
-    return [one for one in members if isinstance(one, type) and issubclass(one, ApiObject)]
+    return [member for member in members if isinstance(member, type) and issubclass(member, ApiObject)]
 
 
 def _group(model: type[ApiObject]) -> str:
@@ -64,4 +64,6 @@ def _group(model: type[ApiObject]) -> str:
 
 
 def _default(model: type[ApiObject], field: str) -> str:
-    return next(str(one.default) for one in msgspec.structs.fields(model) if one.name == field)
+    return next(
+        str(field_info.default) for field_info in msgspec.structs.fields(model) if field_info.name == field
+    )

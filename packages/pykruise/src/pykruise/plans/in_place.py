@@ -109,8 +109,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
     """The next step of a pod that is, or may be, under way."""
-    found = next_step(pod, now=now, settings=settings)
-    match found:
+    result = next_step(pod, now=now, settings=settings)
+    match result:
         case Continue(writes=writes):
             failed = Note(
                 reason="FailedUpdatePodInPlace",
@@ -121,7 +121,7 @@ def go_on(pod: PodView, *, now: Instant, settings: Settings) -> Progress:
         case Complete(conditions=conditions):
             return Progress(is_complete=True, conditions=conditions)
         case Waiting():
-            return Progress(waits=_since(found), look_at=found.look_at)
+            return Progress(waits=_since(result), look_at=result.look_at)
         case Broken(problem=problem):
             message = f"its update in place cannot go on: {problem}"
             return Progress(waits=Reason(Code.BROKEN_UPDATE, message), is_broken=True)
@@ -139,10 +139,10 @@ class ByRevision(ABC):
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
         """What changes on the pod, or why it has to be recreated."""
-        found = self._found.get(pod.revision)
-        if found is None:
-            found = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
-        return found
+        result = self._found.get(pod.revision)
+        if result is None:
+            result = self._found[pod.revision] = self.between(self._revisions.get(pod.revision))
+        return result
 
     @abstractmethod
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:
@@ -200,9 +200,9 @@ class Recall:
             return answer
         if len(self._differences) >= _MOST_DIFFERENCES:
             self._differences.clear()
-        found = difference(old, target, **options)
-        self._differences[key] = (old, target, found)
-        return found
+        result = difference(old, target, **options)
+        self._differences[key] = (old, target, result)
+        return result
 
     def go_on(self, pod: PodView, *, now: Instant, settings: Settings) -> Progress:
         """As the function `go_on`."""
@@ -222,10 +222,10 @@ class Recall:
         self._found = {}
 
 
-def _since(found: Waiting) -> Reason:
-    message = f"its update in place is under way: {found.because}"
-    if found.since is not None:
-        message += f" (since {format_time(found.since)})"
+def _since(waiting: Waiting) -> Reason:
+    message = f"its update in place is under way: {waiting.because}"
+    if waiting.since is not None:
+        message += f" (since {format_time(waiting.since)})"
     return Reason(Code.UPDATING_IN_PLACE, message)
 
 

@@ -48,7 +48,7 @@ def strategy_by_policy(
         read, problem = read_spec(spec)
         if read is None:
             return None, problem
-        found = Strategy(
+        strategy = Strategy(
             in_place=_WAYS.get(read.policy, "never"),
             recreates_because=recreates_because,
             is_paused=read.is_paused,
@@ -56,7 +56,7 @@ def strategy_by_policy(
             min_ready_s=min_ready_s(read),
             lifecycle=read.lifecycle,
         )
-        return found, ""
+        return strategy, ""
 
     return strategy
 

@@ -95,10 +95,10 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     def blank_status(self, schema_of: SpecSchema) -> Document:
         """What the stored version's schema asks of a status, as long as nothing is known: zeros and empty texts."""
         versions = self.versions(schema_of) if callable(self.versions) else self.versions
-        roots = [one.root for one in versions if one.storage]
+        roots = [version.root for version in versions if version.storage]
         status = get_type_hints(roots[0], include_extras=True).get("status") if roots else None
         options = [
-            one for one in get_args(status) or (status,) if isinstance(one, type) and one is not type(None)
+            arg for arg in get_args(status) or (status,) if isinstance(arg, type) and arg is not type(None)
         ]
         return blank_of(structural_schema(options[0])) if options else {}
 
@@ -106,7 +106,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     def spec_type(self) -> Any:
         """The type of `spec` in the hub version, for kinds that embed it."""
         assert not callable(self.versions), f"{self.resource.kind} embeds others itself"
-        root = next(one.root for one in self.versions if one.storage)
+        root = next(version.root for version in self.versions if version.storage)
         return get_type_hints(root, include_extras=True)["spec"]
 
 

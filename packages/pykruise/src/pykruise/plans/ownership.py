@@ -70,8 +70,8 @@ def adoption_stages(
     if not pods and not revisions:
         return []
     chains = [
-        *(_adopt_revision(adopter, one) for one in revisions),
-        *(_adopt_pod(adopter, one) for one in pods),
+        *(_adopt_revision(adopter, revision) for revision in revisions),
+        *(_adopt_pod(adopter, pod) for pod in pods),
     ]
     return [still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
 

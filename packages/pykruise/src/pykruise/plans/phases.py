@@ -94,12 +94,12 @@ def stage_of(
     only_after: tuple[Purpose, ...] = (),
 ) -> tuple[Stage, ...]:
     """The stage with these chains; none without any."""
-    found = tuple(chains)
-    if not found:
+    result = tuple(chains)
+    if not result:
         return ()
     stage = Stage(
         purpose=purpose,
-        chains=found,
+        chains=result,
         ramp=ramp,
         is_optional=is_optional,
         regardless=regardless,

@@ -30,15 +30,15 @@ class _Known:
 async def annotations_of(read: Read[Any], pods: Iterable[PodView]) -> Mapping[Key, Mapping[str, str]]:
     """All annotations of these pods; of one that is gone, none. Raises KubeError."""
     memory = read.memory(_Known)
-    found: dict[Key, tuple[_Version, Mapping[str, str]]] = {}
+    result: dict[Key, tuple[_Version, Mapping[str, str]]] = {}
     for pod in pods:
         key, version = Key(pod.namespace, pod.name), (pod.uid, pod.resource_version)
         known = memory.of.get(key)
         if known is None or known[0] != version:
             known = version, await _ask(read, key, pod.uid)
-        found[key] = known
-    memory.of = found
-    return {key: annotations for key, (_, annotations) in found.items()}
+        result[key] = known
+    memory.of = result
+    return {key: annotations for key, (_, annotations) in result.items()}
 
 
 async def _ask(read: Read[Any], key: Key, uid: str) -> Mapping[str, str]:

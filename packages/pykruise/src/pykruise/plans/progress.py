@@ -88,8 +88,8 @@ class Sum(msgspec.Struct, frozen=True, tag=True):
 
     def of(self, document: Document) -> int:
         """In this document."""
-        found = read_at(document, self.path)
-        values = found.values() if isinstance(found, Mapping) else ()
+        result = read_at(document, self.path)
+        values = result.values() if isinstance(result, Mapping) else ()
         return sum(value for value in values if isinstance(value, int) and not isinstance(value, bool))
 
 
@@ -123,8 +123,8 @@ class Is(msgspec.Struct, frozen=True, tag=True):
 
     def holds(self, document: Document) -> bool:
         """In this document."""
-        found = read_at(document, self.path)
-        return isinstance(found, str) and found in self.values
+        text = read_at(document, self.path)
+        return isinstance(text, str) and text in self.values
 
 
 class IsTrue(msgspec.Struct, frozen=True, tag=True):
@@ -307,16 +307,16 @@ def progress_of(
 def _by_rules(rules: Rules, document: Document, counts: dict[str, int], about: Progress | None) -> Progress:
     if about is not None:
         return msgspec.structs.replace(about, **counts)
-    rule = next((one for one in rules.rules if all(each.holds(document) for each in one.all)), None)
+    rule = next((rule for rule in rules.rules if all(each.holds(document) for each in rule.all)), None)
     phase = rules.otherwise if rule is None else rule.phase
     text = rules.details if rule is None or rule.details is None else rule.details
-    found = Progress(
+    progress = Progress(
         phase=phase,
         details=_filled(text, document, counts),
         is_over=phase in (Phase.FAILED, Phase.COMPLETED),
         is_at_partition=phase in (Phase.HEALTHY, Phase.COMPLETED, Phase.PAUSED),
     )
-    return msgspec.structs.replace(found, **counts)
+    return msgspec.structs.replace(progress, **counts)
 
 
 def _by_rollout(
@@ -332,7 +332,7 @@ def _by_rollout(
     is_updated = is_by_hand or _is_updated(rollout, counts, kept)
     serves = counts["available"] >= counts["wanted"]
     known = about or Progress(phase=Phase.PROGRESSING)
-    found = msgspec.structs.replace(
+    progress = msgspec.structs.replace(
         known,
         details=known.details or _filled(rollout.details, document, counts),
         kept=kept,
@@ -342,18 +342,18 @@ def _by_rollout(
         **counts,
     )
     if about is not None:
-        return found
+        return progress
     phase, reason = _phase_by_counts(
         is_updated=is_updated and not _is_pending(rollout, document),
         is_whole=is_by_hand or not kept or counts["updated"] >= counts["wanted"],
         serves=serves,
         is_paused=is_paused,
     )
-    return msgspec.structs.replace(found, phase=phase, reason=reason)
+    return msgspec.structs.replace(progress, phase=phase, reason=reason)
 
 
 def _is_pending(rollout: Rollout, document: Document) -> bool:
-    return bool(rollout.pending) and all(one.holds(document) for one in rollout.pending)
+    return bool(rollout.pending) and all(item.holds(document) for item in rollout.pending)
 
 
 def _is_updated(rollout: Rollout, counts: Mapping[str, int], kept: int) -> bool:
@@ -418,9 +418,9 @@ def _is_observed(document: Document, meta: Mapping[str, Any]) -> bool:
 def _conditions_of(document: Document) -> dict[str, Mapping[str, Any]]:
     listed = read_at(document, "status.conditions")
     return {
-        str(one.get("type")): one
-        for one in (listed if isinstance(listed, list | tuple) else ())
-        if isinstance(one, Mapping)
+        str(item.get("type")): item
+        for item in (listed if isinstance(listed, list | tuple) else ())
+        if isinstance(item, Mapping)
     }
 
 

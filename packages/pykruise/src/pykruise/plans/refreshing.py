@@ -84,7 +84,7 @@ def due_conditions(
     missing = missing_conditions(pod, now=now) if pod.node_name else []
     due = [*progress.conditions, *released]
     own = {condition["type"] for condition in due}
-    return [*due, *(one for one in missing if one["type"] not in own)]
+    return [*due, *(entry for entry in missing if entry["type"] not in own)]
 
 
 def released_after_update(pod: PodView, state: LifecycleState | None, *, now: Instant) -> list[Document]:

@@ -107,7 +107,7 @@ def live_lookups(
 
     async def revisions(namespace: str, uid: str) -> Sequence[RevisionView]:
         listed = await client().list(CONTROLLER_REVISIONS, namespace)
-        return [one for one in map(project_revision, listed.items) if one.controller_uid == uid]
+        return [item for item in map(project_revision, listed.items) if item.controller_uid == uid]
 
     async def access(request: AdmissionRequest, verb: str, resource: Resource) -> bool:
         attributes = {

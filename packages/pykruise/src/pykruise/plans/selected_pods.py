@@ -29,5 +29,5 @@ def _candidates(selector: Selector, namespace: str, read: Mirrors) -> Iterable[P
     ]
     if not choices:
         return read.by_index(POD_VIEWS, BY_NAMESPACE, namespace)
-    rarest = min(choices, key=lambda labels: sum(read.count(POD_VIEWS, BY_LABEL, one) for one in labels))
-    return chain.from_iterable(read.by_index(POD_VIEWS, BY_LABEL, one) for one in rarest)
+    rarest = min(choices, key=lambda labels: sum(read.count(POD_VIEWS, BY_LABEL, label) for label in labels))
+    return chain.from_iterable(read.by_index(POD_VIEWS, BY_LABEL, item) for item in rarest)

@@ -47,8 +47,8 @@ class Cell(msgspec.Struct, frozen=True):
             return self.value.of(document)
         if not isinstance(self.value, str):
             return self.value(document)
-        found = read_at(document, self.value)
-        return self.default if found is None else found
+        result = read_at(document, self.value)
+        return self.default if result is None else result
 
 
 class Verbs(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,13 +58,13 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
     def flaws_of(self, spec: Any) -> tuple[Flaw, ...]:
         """Values that cannot be used."""
-        errors = (one for one in self.errors(spec) if not self.is_kept(one.field))
-        return tuple(dict.fromkeys(Flaw(one.field, one.message) for one in errors))
+        errors = (error for error in self.errors(spec) if not self.is_kept(error.field))
+        return tuple(dict.fromkeys(Flaw(error.field, error.message) for error in errors))
 
     def is_kept(self, field: str) -> bool:
         """Whether the field, or one that it is part of, is in `kept`."""
         plain = _INDEX.sub("[]", field)
-        return any(plain == one or plain.startswith((f"{one}.", f"{one}[")) for one in self.kept)
+        return any(plain == text or plain.startswith((f"{text}.", f"{text}[")) for text in self.kept)
 
 
 class _Verdict:
@@ -86,15 +86,15 @@ def judged(control: Control, stored: Stored) -> Control:
     at all says so itself (`problem`)."""
 
     async def snapshot(view: Any, read: Read[Any]) -> Any | None:
-        found = await control.snapshot(view, read)
-        if found is None:
+        snapshot = await control.snapshot(view, read)
+        if snapshot is None:
             return None
-        seen = control.object_of(found)
+        seen = control.object_of(snapshot)
         spec = getattr(seen, "spec", seen)
         if spec is None or seen.is_deleting:
-            return found
+            return snapshot
         flaws = read.memory(_Verdict).of(spec, stored)
-        return msgspec.structs.replace(found, refused=flaws) if flaws else found
+        return msgspec.structs.replace(snapshot, refused=flaws) if flaws else snapshot
 
     return msgspec.structs.replace(control, snapshot=snapshot)
 

@@ -119,8 +119,8 @@ _decode = msgspec.json.Decoder(_Workload).decode
 
 def project_target(raw: bytes | msgspec.Raw) -> TargetView:
     """A workload's view. Raises msgspec.DecodeError for what is no workload."""
-    found = _decode(raw)
-    meta, spec, status = found.metadata, found.spec or _Spec(), found.status or _Status()
+    workload = _decode(raw)
+    meta, spec, status = workload.metadata, workload.spec or _Spec(), workload.status or _Status()
     wanted = spec.parallelism if spec.parallelism is not None else spec.replicas
     return TargetView(
         namespace=meta.namespace,
@@ -133,7 +133,9 @@ def project_target(raw: bytes | msgspec.Raw) -> TargetView:
         is_paused=spec.paused or False,
         replicas=1 if wanted is None else wanted,
         labels=meta.labels or {},
-        controller_uid=next((one.uid for one in meta.owner_references or () if one.controller), ""),
+        controller_uid=next(
+            (reference.uid for reference in meta.owner_references or () if reference.controller), ""
+        ),
         selector=_selector(spec.selector),
         template_hash=(meta.labels or {}).get(TEMPLATE_HASH_LABEL, ""),
         update_revision=status.update_revision or "",
@@ -169,31 +171,31 @@ def _target_views(resource: Resource) -> Views[TargetView]:
     return Views[TargetView](
         resource=resource,
         projector=lambda: project_target,
-        indexes={BY_CONTROLLER: lambda one: (one.controller_uid,) if one.controller_uid else ()},
+        indexes={BY_CONTROLLER: lambda target: (target.controller_uid,) if target.controller_uid else ()},
         # Their own controllers mirror these too, as something else.
         is_apart=resource in _OF_OTHERS,
     )
 
 
 TARGET_RESOURCES: Final[Mapping[GroupKind, Resource]] = {
-    GroupKind(one.group, one.kind): one for one in (*_KUBERNETES, *_OF_OTHERS)
+    GroupKind(kubernete.group, kubernete.kind): kubernete for kubernete in (*_KUBERNETES, *_OF_OTHERS)
 }
 """Workloads that are mirrored."""
 
 TARGET_VIEWS: Final[Mapping[GroupKind, Views[TargetView]]] = {
-    kind: _target_views(one) for kind, one in TARGET_RESOURCES.items()
+    kind: _target_views(resource) for kind, resource in TARGET_RESOURCES.items()
 }
 
 
 def deployment_of(namespace: str, replica_set: str, known: Mirrors) -> str:
     """The name of the Deployment that controls a ReplicaSet; empty: none does."""
-    found = known.get(TARGET_VIEWS[REPLICA_SET], Key(namespace, replica_set))
-    if found is None or not found.controller_uid:
+    target = known.get(TARGET_VIEWS[REPLICA_SET], Key(namespace, replica_set))
+    if target is None or not target.controller_uid:
         return ""
     # Its name begins with the Deployment's; the uid says whether it is that one.
     name = replica_set.rpartition("-")[0]
     above = known.get(TARGET_VIEWS[DEPLOYMENT], Key(namespace, name))
-    return name if above is not None and above.uid == found.controller_uid else ""
+    return name if above is not None and above.uid == target.controller_uid else ""
 
 
 class WorkloadReader:
@@ -255,11 +257,11 @@ class OwnerReader(WorkloadReader):
         document = await self.read(kind, namespace, owner.name, version=version)
         if document is None:
             raise OwnerMissingError(f"{owner.kind} {namespace}/{owner.name} is not there")
-        found = controller_of(document)
+        owner_reference = controller_of(document)
         if len(self._owners) >= _MOST_OWNERS:
             self._owners = {}
-        self._owners[owner.uid] = (now + _OWNER_S, found)
-        return found
+        self._owners[owner.uid] = (now + _OWNER_S, owner_reference)
+        return owner_reference
 
 
 _WHITE_LIST_S: Final = 5.0
@@ -286,17 +288,17 @@ class WhiteListReader:
                 self._found = (now + _WHITE_LIST_S, read_white_list(text))
             except WhiteListError as error:
                 self._found = (now + _WHITE_LIST_S, error)
-        found = self._found[1]
-        if isinstance(found, WhiteListError):
-            raise found
-        return found
+        result = self._found[1]
+        if isinstance(result, WhiteListError):
+            raise result
+        return result
 
 
 async def read_configuration(client: Client, namespace: str, key: str) -> str | None:
     """The text under a key of the ConfigMap kruise-configuration; None: there is none. Raises KubeError."""
     try:
-        found = decode(await client.get(CONFIG_MAPS, namespace, CONFIGURATION))
+        result = decode(await client.get(CONFIG_MAPS, namespace, CONFIGURATION))
     except NotFoundError:
         return None
-    text = get_path(found, "data", key)
+    text = get_path(result, "data", key)
     return text if isinstance(text, str) else None

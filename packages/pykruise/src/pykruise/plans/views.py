@@ -216,7 +216,7 @@ SECRET_VIEWS, CONFIG_MAP_VIEWS = (
     Views[CopyView](
         resource=resource,
         projector=lambda: project_copy,
-        indexes={BY_NAME: lambda one: (one.name,), BY_NAMESPACE: lambda one: (one.namespace,)},
+        indexes={BY_NAME: lambda copy: (copy.name,), BY_NAMESPACE: lambda copy: (copy.namespace,)},
         is_metadata_only=True,
     )
     for resource in (SECRETS, CONFIG_MAPS)

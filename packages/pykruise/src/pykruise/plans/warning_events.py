@@ -31,19 +31,19 @@ def warning_notes(
 ) -> tuple[Note, ...]:
     """`wanted` are the conditions that the plan would have. What waits is named by its first pod, and pods
     come and go: another message for the same reason is nothing new there."""
-    known = {_identity(one) for one in stored or () if one.status == "True"}
+    known = {_identity(condition) for condition in stored or () if condition.status == "True"}
     return tuple(
         Note(
-            reason=one.reason,
-            message=one.message,
+            reason=condition.reason,
+            message=condition.message,
             warning=True,
             again_after_s=AGAIN_AFTER_S,
-            same_as=one.reason if one.type == WAITING else "",
+            same_as=condition.reason if condition.type == WAITING else "",
         )
-        for one in wanted or ()
-        if one.status == "True" and one.reason in WARNINGS and _identity(one) not in known
+        for condition in wanted or ()
+        if condition.status == "True" and condition.reason in WARNINGS and _identity(condition) not in known
     )
 
 
-def _identity(one: PlainCondition) -> tuple[str, str, str]:
-    return one.type, one.reason, "" if one.type == WAITING else one.message
+def _identity(condition: PlainCondition) -> tuple[str, str, str]:
+    return condition.type, condition.reason, "" if condition.type == WAITING else condition.message

@@ -107,7 +107,7 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
         return refuse(frame, snapshot, problems)
     guard = check_selector(
         selector_in(view),
-        owned=[one for one in snapshot.revisions if one.controller_uid == view.uid],
+        owned=[revision for revision in snapshot.revisions if revision.controller_uid == view.uid],
         pods=(pod.labels for pod in snapshot.pods if not pod.is_deleting),
     )
     if isinstance(guard, Mismatch):
@@ -119,13 +119,13 @@ def plan_workload(frame: Frame, snapshot: WorkloadSnapshot) -> Plan:
 
 def _flaws(frame: Frame, snapshot: WorkloadSnapshot) -> Sequence[Problem]:
     """What admission would have refused besides."""
-    return [Problem(str(one), condition=frame.condition_of(one.field)) for one in snapshot.refused]
+    return [Problem(str(flaw), condition=frame.condition_of(flaw.field)) for flaw in snapshot.refused]
 
 
 def refuse(frame: Frame, snapshot: WorkloadSnapshot, problems: Sequence[Problem]) -> Plan:
     """Nothing is touched; a condition and an event say which fields are in the way."""
     code = problems[0].code
-    message = "; ".join(one.message for one in problems)
+    message = "; ".join(problem.message for problem in problems)
     reason = Reason(code, message)
     return Plan(
         status=changed_status(frame.view_of(snapshot), frame.refused(snapshot, problems)),
@@ -185,7 +185,10 @@ def truncate_history(
 ) -> list[Chain]:
     """The ends of old revisions that no pod is of. `revisions`: its own; `live`: hashes in use."""
     because = f"no pod is of it, and revisionHistoryLimit is {limit}"
-    return [delete_revision(one, because) for one in to_truncate(list(revisions), live=live, limit=limit)]
+    return [
+        delete_revision(revision, because)
+        for revision in to_truncate(list(revisions), live=live, limit=limit)
+    ]
 
 
 def choose_update_revision(

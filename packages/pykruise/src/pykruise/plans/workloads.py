@@ -42,13 +42,13 @@ async def without_ghosts(
     DELETED back, the cache has it as long as no other event comes: pods would be of a revision that is not there.
     """
     asked = read.memory(_Asked).is_there
-    found: list[RevisionView] = []
+    ghosts: list[RevisionView] = []
     for revision in revisions:
         if _may_be_ghost(revision, workload) and revision.uid not in asked:
             asked[revision.uid] = await _is_there(revision, read)
         if asked.get(revision.uid, True):
-            found.append(revision)
-    return found
+            ghosts.append(revision)
+    return ghosts
 
 
 def _may_be_ghost(revision: RevisionView, workload: WorkloadView) -> bool:
@@ -69,7 +69,7 @@ async def _is_there(revision: RevisionView, read: Read[Any]) -> bool:
 def known_revisions_around(workload: WorkloadView, read: Mirrors) -> list[RevisionView]:
     """The same as far as the cache knows them."""
     prefix = (workload.namespace, workload.name[:LONGEST_REVISION_OWNER])
-    found = {
+    result = {
         revision.name: revision
         for group in (
             read.owned(REVISION_VIEWS, workload.uid),
@@ -78,7 +78,7 @@ def known_revisions_around(workload: WorkloadView, read: Mirrors) -> list[Revisi
         )
         for revision in group
     }
-    return list(found.values())
+    return list(result.values())
 
 
 def pull_jobs_of(workload: WorkloadView, read: Mirrors) -> Sequence[PullJobView] | None:

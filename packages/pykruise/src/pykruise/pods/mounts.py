@@ -65,18 +65,18 @@ def mounts_of(volumes: msgspec.Raw) -> tuple[str, ...]:
         known = _decode(volumes) or ()
     except msgspec.ValidationError:
         return ()
-    named = dict.fromkeys(one for volume in known for one in _needed(volume))
+    named = dict.fromkeys(text for volume in known for text in _needed(volume))
     return tuple(named)[:MOST_NAMED]
 
 
 def _needed(volume: _Volume) -> Iterator[str]:
     if volume.secret is not None and not volume.secret.optional and volume.secret.secret_name:
         yield f"Secret {volume.secret.secret_name}"
-    if (found := volume.config_map) is not None and not found.optional and found.name:
-        yield f"ConfigMap {found.name}"
+    if (named := volume.config_map) is not None and not named.optional and named.name:
+        yield f"ConfigMap {named.name}"
     for source in (volume.projected.sources or ()) if volume.projected is not None else ():
         if (secret := source.secret) is not None and not secret.optional and secret.name:
             yield f"Secret {secret.name}"
-        found = source.config_map
-        if found is not None and not found.optional and found.name not in ("", "kube-root-ca.crt"):
-            yield f"ConfigMap {found.name}"
+        named = source.config_map
+        if named is not None and not named.optional and named.name not in ("", "kube-root-ca.crt"):
+            yield f"ConfigMap {named.name}"

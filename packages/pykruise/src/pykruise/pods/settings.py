@@ -90,21 +90,23 @@ def settings_from(
 
 def gates_of(type_: type[msgspec.Struct]) -> frozenset[str]:
     """Names of the gates that its fields hang on."""
-    return frozenset(name for one in _all_sources(type_) if isinstance(one, OnGate) for name in one.names)
+    return frozenset(
+        name for source in _all_sources(type_) if isinstance(source, OnGate) for name in source.names
+    )
 
 
 def flags_of(type_: type[msgspec.Struct]) -> Mapping[FromFlag, Any]:
     """The flags that its fields are read from, each with its default."""
-    found: dict[FromFlag, Any] = {}
+    flags: dict[FromFlag, Any] = {}
     for name, source in _sources(type_).items():
         match source:
             case FromFlag():
-                found[source] = getattr(type_(), name)
+                flags[source] = getattr(type_(), name)
             case type():
-                found |= flags_of(source)
+                flags |= flags_of(source)
             case _:
                 pass
-    return found
+    return flags
 
 
 def _all_sources(type_: type[msgspec.Struct]) -> Iterator[Source]:
@@ -118,11 +120,11 @@ def _all_sources(type_: type[msgspec.Struct]) -> Iterator[Source]:
 @cache
 def _sources(type_: type[msgspec.Struct]) -> Mapping[str, Source | type[msgspec.Struct]]:
     """By field: where its value is from; the type of a field that is settings itself."""
-    found: dict[str, Source | type[msgspec.Struct]] = {}
+    sources: dict[str, Source | type[msgspec.Struct]] = {}
     for name, hint in get_type_hints(type_, include_extras=True).items():
-        said = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, _SOURCES)), None)
+        said = next((item for item in getattr(hint, "__metadata__", ()) if isinstance(item, _SOURCES)), None)
         if said is not None:
-            found[name] = said
+            sources[name] = said
         elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-            found[name] = hint
-    return found
+            sources[name] = hint
+    return sources

@@ -50,7 +50,7 @@ class DataDirError(Exception):
 def _make_private(directory: Path) -> None:
     """The directory for its owner alone: Secrets are in it. One that has other things in it too keeps its mode."""
     directory.mkdir(parents=True, exist_ok=True, mode=_DIRECTORY_MODE)
-    if all(one.name.startswith(_FILE) for one in directory.iterdir()):
+    if all(path.name.startswith(_FILE) for path in directory.iterdir()):
         directory.chmod(_DIRECTORY_MODE)
 
 
@@ -145,8 +145,8 @@ class DurableStorage:
             self._check_header()
         # SQLite gives its further files the mode of the first.
         self.path.touch(mode=_FILE_MODE)
-        for one in self.path.parent.glob(f"{_FILE}*"):
-            one.chmod(_FILE_MODE)
+        for path in self.path.parent.glob(f"{_FILE}*"):
+            path.chmod(_FILE_MODE)
         db = sqlite3.connect(self.path, isolation_level=None, timeout=0.5)
         try:
             # One process alone: a second one must not write what the first does not know.

@@ -190,7 +190,9 @@ class GarbageCollector:
     async def _refresh(self, group: asyncio.TaskGroup) -> None:
         """Watch what is new, stop watching what is no longer served."""
         inventory = self._only or await discover(self._client)
-        served = dict.fromkeys(one for one in inventory.resources if (one.group, one.plural) not in _IGNORED)
+        served = dict.fromkeys(
+            resource for resource in inventory.resources if (resource.group, resource.plural) not in _IGNORED
+        )
         # What could not be read may well be there still.
         for resource in self._watched:
             if resource.api_version in inventory.failed:
@@ -287,43 +289,43 @@ class GarbageCollector:
     # ── one object ───────────────────────────────────────────────────────────
 
     async def _collect(self, target: ObjectId) -> float | None:
-        found = self._get(target)
-        if found is None:
+        owned = self._get(target)
+        if owned is None:
             return None
-        if found.is_deleting:
-            if ORPHAN in found.finalizers:
-                await self._orphan(target, found)
-            elif FOREGROUND in found.finalizers:
-                await self._delete_dependents_first(target, found)
+        if owned.is_deleting:
+            if ORPHAN in owned.finalizers:
+                await self._orphan(target, owned)
+            elif FOREGROUND in owned.finalizers:
+                await self._delete_dependents_first(target, owned)
             return None
-        if found.owners:
-            await self._check_owners(target, found)
+        if owned.owners:
+            await self._check_owners(target, owned)
         return None
 
     def _get(self, target: ObjectId) -> Owned | None:
         cache = self._caches.get(target.resource)
-        found: Owned | None = cache.get(target.key) if cache is not None else None
-        return found
+        owned: Owned | None = cache.get(target.key) if cache is not None else None
+        return owned
 
-    async def _check_owners(self, target: ObjectId, found: Owned) -> None:
-        owners = [(ref, await self._state_of(ref, found)) for ref in found.owners]
+    async def _check_owners(self, target: ObjectId, owned: Owned) -> None:
+        owners = [(ref, await self._state_of(ref, owned)) for ref in owned.owners]
         states = {state for _, state in owners}
         if _Owner.UNKNOWN in states:
             self._unresolved[target] = None
         if states & {_Owner.SOLID, _Owner.UNKNOWN}:
             if gone := [ref for ref, state in owners if state in (_Owner.GONE, _Owner.DELETING)]:
-                await self._release(target, found, gone)
+                await self._release(target, owned, gone)
             return
         # Where the owner waits, what hangs on this object is to go before it, too.
-        in_turn = _Owner.DELETING in states and found.uid in self._graph.dependents
+        in_turn = _Owner.DELETING in states and owned.uid in self._graph.dependents
         if (
             in_turn
-            and self._may_be_in_a_circle(found)
-            and any(ref.block_owner_deletion for ref in found.owners)
+            and self._may_be_in_a_circle(owned)
+            and any(ref.block_owner_deletion for ref in owned.owners)
         ):
-            await self._unblock(target, found)
-            found = self._get(target) or found
-        await self._delete(target, found, propagation=_propagation(found, in_turn=in_turn))
+            await self._unblock(target, owned)
+            owned = self._get(target) or owned
+        await self._delete(target, owned, propagation=_propagation(owned, in_turn=in_turn))
 
     async def _state_of(self, ref: OwnerRef, dependent: Owned) -> _Owner:
         resource = self._inventory.find(api_version=ref.api_version, kind=ref.kind)
@@ -356,113 +358,113 @@ class GarbageCollector:
         self._absent[uid, key.namespace] = None
         return True
 
-    async def _delete(self, target: ObjectId, found: Owned, *, propagation: str) -> None:
+    async def _delete(self, target: ObjectId, owned: Owned, *, propagation: str) -> None:
         try:
             await self._writer.delete(
                 target.resource,
                 target.key,
-                uid=found.uid,
-                resource_version=str(found.resource_version),
+                uid=owned.uid,
+                resource_version=str(owned.resource_version),
                 propagation=propagation,
             )
         except NotFoundError:
             return
         self._deletions += 1
 
-    def _may_be_in_a_circle(self, found: Owned) -> bool:
+    def _may_be_in_a_circle(self, owned: Owned) -> bool:
         """Whether something that it owns waits for its own dependents: each could wait for the other."""
-        dependents = self._graph.dependents.get(found.uid, {})
+        dependents = self._graph.dependents.get(owned.uid, {})
         views = filter(None, map(self._get, dependents))
         return any(view.uid in self._graph.foreground for view in views)
 
     # ── foreground, orphan ───────────────────────────────────────────────────
 
-    async def _delete_dependents_first(self, target: ObjectId, found: Owned) -> None:
+    async def _delete_dependents_first(self, target: ObjectId, owned: Owned) -> None:
         """Have the dependents looked at (once), and let the object go when none of them blocks."""
-        if found.uid not in self._swept:
-            self._swept.add(found.uid)
-            for dependent in self._graph.dependents.get(found.uid, ()):
+        if owned.uid not in self._swept:
+            self._swept.add(owned.uid)
+            for dependent in self._graph.dependents.get(owned.uid, ()):
                 self._queue.add(dependent)
-        if not self._graph.blocking.get(found.uid):
-            await self._take_finalizer(target, found, FOREGROUND)
+        if not self._graph.blocking.get(owned.uid):
+            await self._take_finalizer(target, owned, FOREGROUND)
 
-    async def _orphan(self, target: ObjectId, found: Owned) -> None:
+    async def _orphan(self, target: ObjectId, owned: Owned) -> None:
         """Take the references off the dependents, then let the object go."""
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def release(dependent: ObjectId) -> None:
             async with gate:
                 view = self._get(dependent)
-                refs = [ref for ref in view.owners if ref.uid == found.uid] if view is not None else []
+                refs = [ref for ref in view.owners if ref.uid == owned.uid] if view is not None else []
                 if view is not None and refs:
                     await self._release(dependent, view, refs)
 
-        await _all(release(dependent) for dependent in [*self._graph.dependents.get(found.uid, ())])
-        await self._take_finalizer(target, found, ORPHAN)
+        await _all(release(dependent) for dependent in [*self._graph.dependents.get(owned.uid, ())])
+        await self._take_finalizer(target, owned, ORPHAN)
 
-    async def _release(self, target: ObjectId, found: Owned, refs: Sequence[OwnerRef]) -> None:
+    async def _release(self, target: ObjectId, owned: Owned, refs: Sequence[OwnerRef]) -> None:
         """Take owner references off an object that is still the one that was seen."""
         gone = {ref.uid for ref in refs}
         try:
             if target.resource not in self._no_strategic:
                 try:
-                    await self._patch(target, found, _without_owners(found, gone), PatchType.STRATEGIC)
+                    await self._patch(target, owned, _without_owners(owned, gone), PatchType.STRATEGIC)
                     return
                 except UnsupportedMediaTypeError:
                     self._no_strategic.add(target.resource)
-            left = [msgspec.to_builtins(ref) for ref in found.owners if ref.uid not in gone]
+            left = [msgspec.to_builtins(ref) for ref in owned.owners if ref.uid not in gone]
             patch = {
                 "metadata": {
-                    "uid": found.uid,
-                    "resourceVersion": str(found.resource_version),
+                    "uid": owned.uid,
+                    "resourceVersion": str(owned.resource_version),
                     "ownerReferences": [_without_nulls(ref) for ref in left],
                 }
             }
-            await self._patch(target, found, patch, PatchType.MERGE)
+            await self._patch(target, owned, patch, PatchType.MERGE)
         except NotFoundError:
             return
 
-    async def _unblock(self, target: ObjectId, found: Owned) -> None:
+    async def _unblock(self, target: ObjectId, owned: Owned) -> None:
         """Let the owners of an object go before it."""
         refs = [
-            _without_nulls(msgspec.to_builtins(ref)) | {"blockOwnerDeletion": False} for ref in found.owners
+            _without_nulls(msgspec.to_builtins(ref)) | {"blockOwnerDeletion": False} for ref in owned.owners
         ]
         patch = {
             "metadata": {
-                "uid": found.uid,
-                "resourceVersion": str(found.resource_version),
+                "uid": owned.uid,
+                "resourceVersion": str(owned.resource_version),
                 "ownerReferences": refs,
             }
         }
         with suppress(NotFoundError):
-            await self._patch(target, found, patch, PatchType.MERGE)
+            await self._patch(target, owned, patch, PatchType.MERGE)
 
-    async def _take_finalizer(self, target: ObjectId, found: Owned, finalizer: str) -> None:
+    async def _take_finalizer(self, target: ObjectId, owned: Owned, finalizer: str) -> None:
         patch = {
             "metadata": {
-                "uid": found.uid,
-                "resourceVersion": str(found.resource_version),
-                "finalizers": [one for one in found.finalizers if one != finalizer],
+                "uid": owned.uid,
+                "resourceVersion": str(owned.resource_version),
+                "finalizers": [text for text in owned.finalizers if text != finalizer],
             }
         }
         try:
-            await self._patch(target, found, patch, PatchType.MERGE)
+            await self._patch(target, owned, patch, PatchType.MERGE)
         except NotFoundError:
             return
 
-    async def _patch(self, target: ObjectId, found: Owned, patch: Document, patch_type: PatchType) -> None:
-        await self._writer.patch(target.resource, target.key, patch, patch_type=patch_type, uid=found.uid)
+    async def _patch(self, target: ObjectId, owned: Owned, patch: Document, patch_type: PatchType) -> None:
+        await self._writer.patch(target.resource, target.key, patch, patch_type=patch_type, uid=owned.uid)
 
 
-def _propagation(found: Owned, *, in_turn: bool) -> str:
-    if in_turn or FOREGROUND in found.finalizers:
+def _propagation(owned: Owned, *, in_turn: bool) -> str:
+    if in_turn or FOREGROUND in owned.finalizers:
         return "Foreground"
-    return "Orphan" if ORPHAN in found.finalizers else "Background"
+    return "Orphan" if ORPHAN in owned.finalizers else "Background"
 
 
-def _without_owners(found: Owned, uids: Iterable[str]) -> Document:
+def _without_owners(owned: Owned, uids: Iterable[str]) -> Document:
     refs = [{"$patch": "delete", "uid": uid} for uid in sorted(uids)]
-    return {"metadata": {"uid": found.uid, "ownerReferences": refs}}
+    return {"metadata": {"uid": owned.uid, "ownerReferences": refs}}
 
 
 def _without_nulls(doc: Document) -> Document:

@@ -81,14 +81,14 @@ async def discover(client: Client) -> Inventory:
         return msgspec.json.decode(body, type=_ServedList).resources
 
     answers = await asyncio.gather(*map(served, group_versions))
-    found = {
+    result = {
         (resource.group, resource.plural): resource
         # The preferred version comes first; reversed, it has the last word.
         for group_version, answer in reversed(list(zip(group_versions, answers, strict=True)))
         for resource in _deletable(group_version, answer or ())
     }
     failed = [name for name, answer in zip(group_versions, answers, strict=True) if answer is None]
-    ordered = sorted(found.values(), key=lambda resource: (resource.group, resource.plural))
+    ordered = sorted(result.values(), key=lambda resource: (resource.group, resource.plural))
     return Inventory(resources=tuple(ordered), failed=tuple(failed))
 
 
@@ -97,11 +97,11 @@ def _in_order(groups: Iterable[_Group]) -> Iterator[str]:
         preferred = group.preferred_version.group_version
         if preferred:
             yield preferred
-        yield from (one.group_version for one in group.versions if one.group_version != preferred)
+        yield from (version.group_version for version in group.versions if version.group_version != preferred)
 
 
 def _deletable(group_version: str, served: Iterable[_Served]) -> Iterator[Resource]:
     group, _, version = group_version.rpartition("/")
-    for one in served:
-        if "/" not in one.name and _NEEDED.issubset(one.verbs):
-            yield Resource(group, version, one.name, one.kind, one.namespaced)
+    for item in served:
+        if "/" not in item.name and _NEEDED.issubset(item.verbs):
+            yield Resource(group, version, item.name, item.kind, item.namespaced)

@@ -103,17 +103,17 @@ def read_dump(path: Path) -> Dump:
     except (OSError, UnicodeDecodeError) as err:
         reason = getattr(err, "strerror", None) or str(err)
         raise DumpError(f"{path}: cannot be read: {reason}") from err
-    found: list[Document] = []
+    result: list[Document] = []
     try:
         for number, doc in enumerate(yaml.load_all(text, Loader=_Loader), start=1):
-            found += _objects(path, number, doc)
+            result += _objects(path, number, doc)
     except yaml.MarkedYAMLError as err:
         mark = err.problem_mark
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
         raise DumpError(f"{place}: is no YAML: {err.problem}") from err
     except yaml.YAMLError as err:
         raise DumpError(f"{path}: is no YAML: {' '.join(str(err).split())}") from err
-    return Dump(tuple(_ordered(found)))
+    return Dump(tuple(_ordered(result)))
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -172,11 +172,11 @@ def node_spec_of(doc: Document) -> NodeSpec:
     labels = dict(get_path(doc, "metadata", "labels", default={}))
     amounts = get_path(doc, "status", "allocatable") or get_path(doc, "status", "capacity", default={})
     addresses = get_path(doc, "status", "addresses", default=[])
-    address = next((one["address"] for one in addresses if one.get("type") == "InternalIP"), None)
+    address = next((address["address"] for address in addresses if address.get("type") == "InternalIP"), None)
     taints = [
-        Taint(one["key"], one["effect"], one.get("value") or "")
-        for one in get_path(doc, "spec", "taints", default=[])
-        if not one["key"].startswith("node.kubernetes.io/")
+        Taint(taint["key"], taint["effect"], taint.get("value") or "")
+        for taint in get_path(doc, "spec", "taints", default=[])
+        if not taint["key"].startswith("node.kubernetes.io/")
     ]
     return NodeSpec(
         name=doc["metadata"]["name"],

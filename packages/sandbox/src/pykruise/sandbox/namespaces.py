@@ -87,14 +87,14 @@ _decode_item = msgspec.json.Decoder(_Item).decode
 
 def project_namespace(raw: bytes | msgspec.Raw) -> NamespaceView:
     """The view of one Namespace. Raises msgspec.DecodeError."""
-    found = _decode(raw)
+    namespace = _decode(raw)
     return NamespaceView(
-        name=found.metadata.name,
-        uid=found.metadata.uid,
-        resource_version=int(found.metadata.resource_version),
-        is_deleting=found.metadata.deletion_timestamp is not None,
-        finalizers=found.spec.finalizers or (),
-        conditions=found.status.conditions or (),
+        name=namespace.metadata.name,
+        uid=namespace.metadata.uid,
+        resource_version=int(namespace.metadata.resource_version),
+        is_deleting=namespace.metadata.deletion_timestamp is not None,
+        finalizers=namespace.spec.finalizers or (),
+        conditions=namespace.status.conditions or (),
     )
 
 
@@ -213,15 +213,15 @@ class Namespaces:
 
     async def _finalize(self, namespace: NamespaceView) -> None:
         try:
-            found = decode(await self._client.get(NAMESPACES, "", namespace.name))
+            result = decode(await self._client.get(NAMESPACES, "", namespace.name))
         except NotFoundError:
             return
-        if found["metadata"]["uid"] != namespace.uid:
+        if result["metadata"]["uid"] != namespace.uid:
             return
-        finalizers = found.get("spec", {}).get("finalizers") or []
-        found["spec"] = {"finalizers": [one for one in finalizers if one != FINALIZER]}
+        finalizers = result.get("spec", {}).get("finalizers") or []
+        result["spec"] = {"finalizers": [finalizer for finalizer in finalizers if finalizer != FINALIZER]}
         try:
-            await self._client.update(NAMESPACES, "", namespace.name, found, subresource="finalize")
+            await self._client.update(NAMESPACES, "", namespace.name, result, subresource="finalize")
         except NotFoundError:
             return
 

@@ -201,7 +201,7 @@ class PodProjector:
             overhead=spec.overhead,
             claims=_claims(meta.name, spec.volumes) if spec.volumes else (),
             mounted=references_of(spec.volumes) if spec.volumes else (),
-            pull_secrets=tuple(one.name for one in spec.image_pull_secrets or ()),
+            pull_secrets=tuple(secret.name for secret in spec.image_pull_secrets or ()),
             own_claims=_own_claims(meta.name, spec.volumes) if spec.volumes else (),
             status=self._status(pod.status),
         )

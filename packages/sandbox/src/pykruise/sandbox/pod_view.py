@@ -115,8 +115,8 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     @property
     def allotment(self) -> dict[str, Any]:
         """Its requests and limits, as a container status reports them."""
-        found = self.resources
-        parts = {"limits": found.limits, "requests": found.requests} if found is not None else {}
+        resources = self.resources
+        parts = {"limits": resources.limits, "requests": resources.requests} if resources is not None else {}
         return {name: dict(amounts) for name, amounts in parts.items() if amounts}
 
     def restarts_for(self, resources: Iterable[str]) -> bool:
@@ -359,14 +359,14 @@ def amounts(resources: Mapping[str, Any]) -> dict[str, int]:
 
     A quantity that cannot be read counts as nothing.
     """
-    found = {}
+    amounts = {}
     for name, text in resources.items():
         try:
             quantity = Quantity.parse(text)
         except ValueError:
             continue
-        found[name] = quantity.milli if name == "cpu" else quantity.whole
-    return found
+        amounts[name] = quantity.milli if name == "cpu" else quantity.whole
+    return amounts
 
 
 def plus(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:

@@ -89,10 +89,10 @@ class _JumpingSelector(selectors.BaseSelector):
         if timeout == 0 and self._turns % POLL_EVERY:
             return []
         is_held = timeout != 0 and self._loop.waits_for_threads
-        found = self._inner.select(None if is_held else 0)
-        if not found and timeout != 0 and not is_held:
+        select = self._inner.select(None if is_held else 0)
+        if not select and timeout != 0 and not is_held:
             self._loop.jump(timeout)
-        return found
+        return select
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
         return self._inner.register(fileobj, events, data)

@@ -71,18 +71,18 @@ class WebhookCaller:
             raise CallFailedError(f"parse {target.url!r}: {err}") from err
         if target.service is None:
             return url, None
-        found = self._services.get(target.service)
-        if found is None:
+        result = self._services.get(target.service)
+        if result is None:
             raise CallFailedError(f'service "{target.service[1]}" not found')
-        host, port = found
+        host, port = result
         return url.with_host(host).with_port(port), url.host
 
     def _context(self, bundle: bytes) -> ssl.SSLContext:
-        found = self._contexts.get(bundle)
-        if found is None:
-            found = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
-            self._contexts[bundle] = found
-        return found
+        context = self._contexts.get(bundle)
+        if context is None:
+            context = ssl.create_default_context(cadata=bundle.decode() if bundle else None)
+            self._contexts[bundle] = context
+        return context
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

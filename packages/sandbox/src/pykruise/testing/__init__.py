@@ -67,5 +67,7 @@ def options_of(request: pytest.FixtureRequest) -> dict[str, Any]:
         here = request.path.parent
         if isinstance(manifests, (str, Path)):
             manifests = [manifests]
-        options["manifests"] = [here / one if isinstance(one, (str, Path)) else one for one in manifests]
+        options["manifests"] = [
+            here / manifest if isinstance(manifest, (str, Path)) else manifest for manifest in manifests
+        ]
     return options

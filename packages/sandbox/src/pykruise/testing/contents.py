@@ -27,10 +27,10 @@ Manifest = Path | str | Mapping[str, Any]
 
 def documents_of(manifests: Iterable[Manifest]) -> list[Document]:
     """All documents in them, in their order; items of lists one by one. Raises ValueError, OSError."""
-    found: list[Document] = []
+    documents: list[Document] = []
     for manifest in manifests:
         if isinstance(manifest, Mapping):
-            found.append(dict(manifest))
+            documents.append(dict(manifest))
             continue
         text = manifest.read_text("utf-8") if isinstance(manifest, Path) else manifest
         for doc in yaml.safe_load_all(text):
@@ -38,13 +38,15 @@ def documents_of(manifests: Iterable[Manifest]) -> list[Document]:
                 continue
             if not isinstance(doc, dict) or not doc.get("kind"):
                 raise ValueError(f"a manifest must be a Kubernetes object, this is {doc!r:.80}")
-            found += doc["items"] if str(doc["kind"]).endswith("List") else [doc]
-    return found
+            documents += doc["items"] if str(doc["kind"]).endswith("List") else [doc]
+    return documents
 
 
 def rules_of(failures: Sequence[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
     """Rules, some of them written as mappings. Raises ValueError that says which is wrong."""
-    plain = [msgspec.to_builtins(one) if isinstance(one, Rule) else dict(one) for one in failures]
+    plain = [
+        msgspec.to_builtins(failure) if isinstance(failure, Rule) else dict(failure) for failure in failures
+    ]
     return rules_from(plain)
 
 

@@ -196,8 +196,8 @@ class Sandbox:
         async def listed() -> list[Document]:
             resource = await resource_named(self.client, kind)
             space = namespace if resource.namespaced else ""
-            found = await self.client.list(resource, space, label_selector=label_selector)
-            return [decode(raw) for raw in found.items]
+            result = await self.client.list(resource, space, label_selector=label_selector)
+            return [decode(raw) for raw in result.items]
 
         return self.run(listed())
 

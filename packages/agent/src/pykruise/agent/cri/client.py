@@ -64,9 +64,9 @@ class CriClient:
 
     async def version(self) -> RuntimeVersion:
         """Who answers."""
-        found = await self._call("RuntimeService", "Version", {"version": "v1"})
+        result = await self._call("RuntimeService", "Version", {"version": "v1"})
         return RuntimeVersion(
-            name=found.runtime_name, version=found.runtime_version, api_version=found.runtime_api_version
+            name=result.runtime_name, version=result.runtime_version, api_version=result.runtime_api_version
         )
 
     async def check_images(self) -> None:
@@ -88,11 +88,11 @@ class CriClient:
         try:
             async with method.open() as stream:
                 await stream.send_message(method.request_type(), end=True)
-                async for one in stream:
+                async for item in stream:
                     yield ContainerEvent(
-                        id=one.container_id,
-                        pod_uid=one.pod_sandbox_status.metadata.uid,
-                        at=one.created_at / _NANO,
+                        id=item.container_id,
+                        pod_uid=item.pod_sandbox_status.metadata.uid,
+                        at=item.created_at / _NANO,
                     )
         except Exception as error:
             raise _error_of(error, "GetContainerEvents") from error
@@ -104,31 +104,31 @@ class CriClient:
         """Containers with these labels, whatever their state, the newest first."""
         asked = {"filter": {"label_selector": dict(labels)}} if labels else {}
         answer = await self._call("RuntimeService", "ListContainers", asked)
-        found = [_container(one) for one in answer.containers]
-        return sorted(found, key=lambda one: -one.created_at)
+        containers = [_container(container) for container in answer.containers]
+        return sorted(containers, key=lambda container: -container.created_at)
 
     async def container_status(self, container_id: str) -> ContainerStatus:
         """One container. Raises NotFoundError."""
         answer = await self._call("RuntimeService", "ContainerStatus", {"container_id": container_id})
-        one = answer.status
+        item = answer.status
         return ContainerStatus(
-            id=one.id,
-            state=_STATES[one.state],
-            created_at=one.created_at / _NANO,
-            started_at=one.started_at / _NANO,
-            finished_at=one.finished_at / _NANO,
-            exit_code=one.exit_code,
-            reason=one.reason,
-            message=one.message,
-            labels=dict(one.labels),
-            annotations=dict(one.annotations),
+            id=item.id,
+            state=_STATES[item.state],
+            created_at=item.created_at / _NANO,
+            started_at=item.started_at / _NANO,
+            finished_at=item.finished_at / _NANO,
+            exit_code=item.exit_code,
+            reason=item.reason,
+            message=item.message,
+            labels=dict(item.labels),
+            annotations=dict(item.annotations),
         )
 
     async def sandbox_status(self, sandbox_id: str) -> SandboxStatus:
         """One pod sandbox. Raises NotFoundError."""
         answer = await self._call("RuntimeService", "PodSandboxStatus", {"pod_sandbox_id": sandbox_id})
-        one = answer.status
-        return SandboxStatus(id=one.id, pod_uid=one.metadata.uid, ip=one.network.ip)
+        item = answer.status
+        return SandboxStatus(id=item.id, pod_uid=item.metadata.uid, ip=item.network.ip)
 
     async def exec_sync(self, container_id: str, command: Sequence[str], *, timeout_s: float) -> ExecResult:
         """Run a command in a container to its end. Of each of its outputs the first LONGEST_FIELD bytes are kept.
@@ -155,8 +155,8 @@ class CriClient:
         """All images of the node."""
         answer = await self._call("ImageService", "ListImages", {}, timeout_s=FIRST_IMAGES_S)
         return [
-            Image(id=one.id, tags=tuple(one.repo_tags), digests=tuple(one.repo_digests))
-            for one in answer.images
+            Image(id=image.id, tags=tuple(image.repo_tags), digests=tuple(image.repo_digests))
+            for image in answer.images
         ]
 
     async def pull_image(
@@ -241,13 +241,13 @@ def _error_of(error: Exception, name: str, *, socket: str = "", timeout_s: float
             raise error
 
 
-def _container(one: Any) -> Container:
+def _container(item: Any) -> Container:
     return Container(
-        id=one.id,
-        sandbox_id=one.pod_sandbox_id,
-        state=_STATES[one.state],
-        created_at=one.created_at / _NANO,
-        attempt=one.metadata.attempt,
-        labels=dict(one.labels),
-        annotations=dict(one.annotations),
+        id=item.id,
+        sandbox_id=item.pod_sandbox_id,
+        state=_STATES[item.state],
+        created_at=item.created_at / _NANO,
+        attempt=item.metadata.attempt,
+        labels=dict(item.labels),
+        annotations=dict(item.annotations),
     )

@@ -42,9 +42,9 @@ class Runtime(msgspec.Struct, frozen=True):
 class Runtimes:
     """The runtimes of a node, the one that pulls images first."""
 
-    def __init__(self, found: Sequence[Runtime]) -> None:
-        self.all = tuple(found)
-        self._by_name: Mapping[str, Runtime] = {one.name: one for one in reversed(self.all)}
+    def __init__(self, runtimes: Sequence[Runtime]) -> None:
+        self.all = tuple(runtimes)
+        self._by_name: Mapping[str, Runtime] = {runtime.name: runtime for runtime in reversed(self.all)}
 
     @property
     def first(self) -> Runtime:
@@ -56,15 +56,15 @@ class Runtimes:
 
     def close(self) -> None:
         """Give all connections back."""
-        for one in self.all:
-            one.client.close()
+        for runtime in self.all:
+            runtime.client.close()
 
 
 def socket_paths(folder: Path, socket_file: str = "") -> list[Path]:
     """Sockets that exist: the one with this name, or all of the known ones. The same one by two names counts once."""
     names = (socket_file,) if socket_file else SOCKETS
-    found = {path.resolve(): path for path in reversed([folder / name for name in names]) if path.is_socket()}
-    return [path for path in (folder / name for name in names) if path in found.values()]
+    paths = {path.resolve(): path for path in reversed([folder / name for name in names]) if path.is_socket()}
+    return [path for path in (folder / name for name in names) if path in paths.values()]
 
 
 async def find_runtimes(
@@ -72,7 +72,7 @@ async def find_runtimes(
 ) -> Runtimes:
     """The runtimes below `folder` that answer. Raises ConfigurationError when none does, with what each said."""
     paths = await asyncio.to_thread(socket_paths, folder, socket_file)
-    found: list[Runtime] = []
+    runtimes: list[Runtime] = []
     problems: list[str] = []
     for path in paths:
         client = connect(str(path))
@@ -87,11 +87,11 @@ async def find_runtimes(
             client.close()
             continue
         _log.info("%s %s answers at %s", version.name, version.version, path)
-        found.append(Runtime(version.name, client))
-    if not found:
+        runtimes.append(Runtime(version.name, client))
+    if not runtimes:
         tried = socket_file or ", ".join(SOCKETS)
         raise ConfigurationError(
             f"no container runtime below {folder} ({'; '.join(problems) or f'none of {tried} is there'});"
             " mount the host's run directory there, or name the socket with --socket-file"
         )
-    return Runtimes(found)
+    return Runtimes(runtimes)

@@ -90,9 +90,9 @@ class Shortened:
 
 
 def _as_varint(number: int) -> bytes:
-    found = bytearray()
+    buffer = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        buffer.append(number & 0x7F | 0x80)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    buffer.append(number)
+    return bytes(buffer)

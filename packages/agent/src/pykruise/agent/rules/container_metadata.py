@@ -130,8 +130,8 @@ def project_pod(raw: bytes | msgspec.Raw) -> NodePod:
     meta = pod.metadata
     annotations = meta.annotations or {}
     is_ours = SIDECARSET_HASH in annotations or any(
-        one.controller and one.api_version.partition("/")[0] == KRUISE_GROUP
-        for one in meta.owner_references or ()
+        reference.controller and reference.api_version.partition("/")[0] == KRUISE_GROUP
+        for reference in meta.owner_references or ()
     )
     known: dict[str, Any] = {"is_ours": is_ours}
     if is_ours:
@@ -150,19 +150,24 @@ def project_pod(raw: bytes | msgspec.Raw) -> NodePod:
 
 def _of_ours(pod: _Pod, labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:
     fields = {"labels": labels, "annotations": annotations}
-    sources = {one.name: env_sources(_field_paths(one)) for one in pod.spec.containers or ()}
+    sources = {
+        container.name: env_sources(_field_paths(container)) for container in pod.spec.containers or ()
+    }
     return {
         "is_updating": any(
-            one.type == "InPlaceUpdateReady" and one.status == "False" for one in pod.status.conditions or ()
+            condition.type == "InPlaceUpdateReady" and condition.status == "False"
+            for condition in pod.status.conditions or ()
         ),
         "container_ids": {
-            one.name: one.container_id for one in pod.status.container_statuses or () if one.container_id
+            status.name: status.container_id
+            for status in pod.status.container_statuses or ()
+            if status.container_id
         },
         "env_hashes": {
-            name: environment_hash(found, lambda source: fields[source.field].get(source.key, ""))
-            for name, found in sources.items()
+            name: environment_hash(env_sources, lambda source: fields[source.field].get(source.key, ""))
+            for name, env_sources in sources.items()
         },
-        "sources": {name: found for name, found in sources.items() if found},
+        "sources": {name: env_sources for name, env_sources in sources.items() if env_sources},
         "reported": _reported(annotations.get(ANNOTATION)),
     }
 
@@ -200,14 +205,14 @@ def _reported(text: str | None) -> Mapping[str, Reported] | None:
     except ValueError:
         return None  # it is written anew
     return {
-        one.name: Reported(
-            name=one.name,
-            container_id=one.container_id,
-            restart_count=one.restart_count,
-            plain_hash=one.hashes.plain_hash,
-            env_hash=one.hashes.extracted_env_from_metadata_hash,
+        container.name: Reported(
+            name=container.name,
+            container_id=container.container_id,
+            restart_count=container.restart_count,
+            plain_hash=container.hashes.plain_hash,
+            env_hash=container.hashes.extracted_env_from_metadata_hash,
         )
-        for one in wire.containers or ()
+        for container in wire.containers or ()
     }
 
 
@@ -232,15 +237,15 @@ def report(containers: Sequence[Reported]) -> str:
     """The annotation's text."""
     entries = [
         {
-            "name": one.name,
-            "containerID": one.container_id,
-            "restartCount": one.restart_count,
+            "name": container.name,
+            "containerID": container.container_id,
+            "restartCount": container.restart_count,
             "hashes": {
-                "plainHash": one.plain_hash,
-                **({"extractedEnvFromMetadataHash": one.env_hash} if one.env_hash else {}),
+                "plainHash": container.plain_hash,
+                **({"extractedEnvFromMetadataHash": container.env_hash} if container.env_hash else {}),
             },
         }
-        for one in containers
+        for container in containers
     ]
     return go_json({"containers": entries})
 
@@ -262,7 +267,7 @@ def stale_containers(pod: NodePod, containers: Sequence[Reported]) -> list[str]:
     if not pod.is_updating:
         return []
     return [
-        one.name
-        for one in containers
-        if one.env_hash and one.env_hash != pod.env_hashes.get(one.name, one.env_hash)
+        container.name
+        for container in containers
+        if container.env_hash and container.env_hash != pod.env_hashes.get(container.name, container.env_hash)
     ]

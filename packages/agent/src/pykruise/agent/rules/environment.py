@@ -42,8 +42,13 @@ def env_source(variable: str, field_path: str) -> EnvSource | None:
 
 def env_sources(field_paths: Iterable[tuple[str, str]]) -> tuple[EnvSource, ...]:
     """The sources of variables (name, field path), sorted by variable; equal names keep their order."""
-    found = (env_source(variable, path) for variable, path in field_paths)
-    return tuple(sorted((one for one in found if one is not None), key=lambda one: one.variable))
+    result = (env_source(variable, path) for variable, path in field_paths)
+    return tuple(
+        sorted(
+            (env_source for env_source in result if env_source is not None),
+            key=lambda env_source: env_source.variable,
+        )
+    )
 
 
 def environment_hash(sources: Iterable[EnvSource], value_of: Callable[[EnvSource], str]) -> int:

@@ -65,8 +65,8 @@ class Wanted(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def deadline_s(self) -> float:
-        found = self.pull_policy.active_deadline_seconds if self.pull_policy else None
-        return NEVER if found is None else float(found)
+        number = self.pull_policy.active_deadline_seconds if self.pull_policy else None
+        return NEVER if number is None else float(number)
 
 
 class SecretName(msgspec.Struct, frozen=True):
@@ -144,9 +144,9 @@ _decode = msgspec.json.Decoder(_NodeImage).decode
 
 def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
     """The view of a NodeImage's JSON text. Raises msgspec.DecodeError for what is none."""
-    found = _decode(raw)
-    meta, images = found.metadata, (found.spec.images if found.spec else None) or {}
-    status = msgspec.convert(found.status or {}, _Status)
+    node_image = _decode(raw)
+    meta, images = node_image.metadata, (node_image.spec.images if node_image.spec else None) or {}
+    status = msgspec.convert(node_image.status or {}, _Status)
     return NodeImageView(
         name=meta.name,
         uid=meta.uid,
@@ -165,7 +165,7 @@ def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
             for tag in image.tags or ()
             if tag.completion_time
         },
-        stored_status=found.status or {},
+        stored_status=node_image.status or {},
     )
 
 
@@ -220,17 +220,17 @@ def advance_pulls(
     `attempt` says what becomes of the n-th try (from 1) of an image; it is asked again while it does not know.
     `most`: images pulled at once; 0: no limit.
     """
-    found: dict[ImageName, Pull] = {}
+    result: dict[ImageName, Pull] = {}
     look_at = NEVER
     for image, wanted in view.wanted.items():
         pull = pulls.get(image)
         if pull is not None and pull.version == wanted.version:
-            found[image] = pull
+            result[image] = pull
         elif view.ended.get(image) != wanted.version:
-            found[image] = Pull(version=wanted.version)
-    busy = sum(one.phase == "Pulling" for one in found.values())
+            result[image] = Pull(version=wanted.version)
+    busy = sum(pull.phase == "Pulling" for pull in result.values())
     # Those under way first: an end makes room.
-    for image, pull in sorted(found.items(), key=lambda item: item[1].phase != "Pulling"):
+    for image, pull in sorted(result.items(), key=lambda item: item[1].phase != "Pulling"):
         wanted = view.wanted[image]
         if pull.phase == "Waiting" and (not most or busy < most):
             pull = msgspec.structs.replace(pull, phase="Pulling", started_at=now, attempt=1, attempt_at=now)
@@ -239,9 +239,9 @@ def advance_pulls(
             pull, due = _advance(pull, image, wanted, attempt, now)
             busy -= pull.phase != "Pulling"
             look_at = min(look_at, due)
-        found[image] = pull
-    waits = any(one.phase == "Waiting" for one in found.values())
-    return found, now if waits and (not most or busy < most) else look_at
+        result[image] = pull
+    waits = any(pull.phase == "Waiting" for pull in result.values())
+    return result, now if waits and (not most or busy < most) else look_at
 
 
 def _advance(
@@ -301,7 +301,7 @@ def status_of(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
             images.setdefault(image.name, []).append(_tag_status(image, pull))
         elif image in stored:
             images.setdefault(image.name, []).append(stored[image])
-    tags = [tag for found in images.values() for tag in found]
+    tags = [tag for result in images.values() for tag in result]
     phases = [tag.get("phase") for tag in tags]
     status: Document = {
         "desired": len(view.wanted),
@@ -312,7 +312,7 @@ def status_of(view: NodeImageView, pulls: Mapping[ImageName, Pull]) -> Document:
     }
     if images:
         status["imageStatuses"] = {
-            name: {"tags": sorted(found, key=lambda tag: str(tag["tag"]))} for name, found in images.items()
+            name: {"tags": sorted(result, key=lambda tag: str(tag["tag"]))} for name, result in images.items()
         }
     first = view.stored_status.get("firstSyncStatus") or _first_sync(view, tags)
     return {**status, **({"firstSyncStatus": first} if first else {})}
@@ -331,16 +331,16 @@ def _counted(name: str, count: int) -> Document:
 
 
 def _tag_status(image: ImageName, pull: Pull) -> Document:
-    found: Document = {"tag": image.tag, "phase": pull.phase, "version": pull.version}
+    status: Document = {"tag": image.tag, "phase": pull.phase, "version": pull.version}
     if pull.phase == "Succeeded":
-        found |= {"progress": 100, "imageID": f"{image.name}@{pull.image_id.rpartition('@')[2]}"}
+        status |= {"progress": 100, "imageID": f"{image.name}@{pull.image_id.rpartition('@')[2]}"}
     if pull.started_at is not None:
-        found["startTime"] = format_time(pull.started_at)
+        status["startTime"] = format_time(pull.started_at)
     if pull.completed_at is not None:
-        found["completionTime"] = format_time(pull.completed_at)
+        status["completionTime"] = format_time(pull.completed_at)
     if pull.message:
-        found["message"] = pull.message
-    return found
+        status["message"] = pull.message
+    return status
 
 
 def _first_sync(view: NodeImageView, tags: Sequence[Document]) -> Document | None:
@@ -442,13 +442,13 @@ def events_of(
         ]
         if is_failure:
             owners = view.wanted[image].owner_references or ()
-            about += [(_resource_of(one), one) for one in owners if one.get("uid")]
-        for resource, one in about:
+            about += [(_resource_of(owner), owner) for owner in owners if owner.get("uid")]
+        for resource, value in about:
             yield PullEvent(
                 resource=resource,
-                namespace=str(one.get("namespace") or ""),
-                name=str(one.get("name") or ""),
-                uid=str(one.get("uid") or ""),
+                namespace=str(value.get("namespace") or ""),
+                name=str(value.get("name") or ""),
+                uid=str(value.get("uid") or ""),
                 is_failure=is_failure,
                 message=message,
             )

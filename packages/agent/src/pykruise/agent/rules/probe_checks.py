@@ -182,10 +182,10 @@ def status_of(
     spec: Mapping[str, Any], stored: Mapping[str, Any], checks: Mapping[CheckKey, Check], now: Instant
 ) -> Document:
     """The status: states of what is still asked for, in the order in which they came."""
-    before = {one.get("uid"): one for one in stored.get("podProbeStatuses") or ()}
+    before = {status.get("uid"): status for status in stored.get("podProbeStatuses") or ()}
     pods = []
     for pod in spec.get("podProbes") or ():
-        known = {one["name"]: one for one in (before.get(pod["uid"]) or {}).get("probeStates") or ()}
+        known = {state["name"]: state for state in (before.get(pod["uid"]) or {}).get("probeStates") or ()}
         names = [probe["name"] for probe in pod.get("probes") or ()]
         order = [*(name for name in known if name in names), *(name for name in names if name not in known)]
         states = list(_states(pod["uid"], order, known, checks, now))

@@ -32,7 +32,7 @@ def namespace_served(secret: Mapping[str, Any]) -> str:
 def may_use(wanted: Wanted, namespace: str) -> bool:
     """Whether this tag is pulled for that namespace."""
     owners = wanted.owner_references or ()
-    return not owners or any(one.get("namespace", "") == namespace != "" for one in owners)
+    return not owners or any(owner.get("namespace", "") == namespace != "" for owner in owners)
 
 
 def usable_credentials(wanted: Wanted, secret: Mapping[str, Any]) -> list[Credential]:

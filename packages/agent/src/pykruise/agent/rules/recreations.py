@@ -109,8 +109,10 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
     """The next turn for a request in phase Recreating."""
     strategy = get_path(request, "spec", "strategy", default={})
     stored = get_path(request, "status", "containerRecreateStates", default=[])
-    known = {one["name"]: one for one in stored}
-    states = [_state_of(one, known, containers, request, now) for one in request["spec"]["containers"]]
+    known = {item["name"]: item for item in stored}
+    states = [
+        _state_of(container, known, containers, request, now) for container in request["spec"]["containers"]
+    ]
     if states != stored:
         return Turn(states=states)
     ended = 0
@@ -138,16 +140,18 @@ def advance(request: Mapping[str, Any], containers: Mapping[str, OnNode], now: I
 def after_failed_stop(turn: Turn, message: str) -> Turn:
     """The turn when its container could not be stopped."""
     states = [
-        {"name": one["name"], "phase": "Failed", "message": message} if one["name"] == turn.stop else one
-        for one in turn.states
+        {"name": state["name"], "phase": "Failed", "message": message}
+        if state["name"] == turn.stop
+        else state
+        for state in turn.states
     ]
     return msgspec.structs.replace(turn, states=states, stop="")
 
 
 def stop_grace_s(request: Mapping[str, Any]) -> int:
     """Seconds that a container has to end by itself."""
-    found = get_path(request, "spec", "strategy", "terminationGracePeriodSeconds")
-    return DEFAULT_GRACE_S if found is None else int(found)
+    result = get_path(request, "spec", "strategy", "terminationGracePeriodSeconds")
+    return DEFAULT_GRACE_S if result is None else int(result)
 
 
 def _state_of(
@@ -162,21 +166,23 @@ def _state_of(
     if before["phase"] in ("Succeeded", "Failed"):
         return before
     killed = {"isKilled": True} if before.get("isKilled") else {}
-    found = containers.get(name)
-    if found is None:
+    on_node = containers.get(name)
+    if on_node is None:
         return {"name": name, "phase": "Pending", "message": NOT_FOUND, **killed}
-    if not found.is_running:
+    if not on_node.is_running:
         return {"name": name, "phase": "Recreating", **killed}
     strategy = get_path(request, "spec", "strategy", default={})
     if strategy.get("forceRecreate") and not killed:
         return {"name": name, "phase": "Pending"}
     context = target.get("statusContext") or {}
-    is_new = found.id != context.get("containerID") or found.restart_count > context.get("restartCount", 0)
+    is_new = on_node.id != context.get("containerID") or on_node.restart_count > context.get(
+        "restartCount", 0
+    )
     if not is_new:
         return {"name": name, "phase": "Pending", **killed}
     least_s = float(strategy.get("minStartedSeconds") or 0)
-    has_run = not least_s or now - found.started_at > least_s  # without a time nothing would ask again
-    if not (has_run and _is_ready(request, name, found.id)):
+    has_run = not least_s or now - on_node.started_at > least_s  # without a time nothing would ask again
+    if not (has_run and _is_ready(request, name, on_node.id)):
         return {"name": name, "phase": "Recreating", **killed}
     return {"name": name, "phase": "Succeeded", **killed}
 
@@ -185,6 +191,6 @@ def _is_ready(request: Mapping[str, Any], name: str, container_id: str) -> bool:
     """Whether the controller has seen this very container ready."""
     snapshot = get_path(request, "status", "containerStatusSnapshot", default=())
     return any(
-        one.get("name") == name and one.get("containerID") == container_id and one.get("ready")
-        for one in snapshot
+        item.get("name") == name and item.get("containerID") == container_id and item.get("ready")
+        for item in snapshot
     )

@@ -23,7 +23,7 @@ SECRET_RIGHTS: Final[Sequence[Right]] = (on(SECRETS, "get", why="credentials for
 
 def rights_of_agent(*, probes: bool = True, watches_pods: bool = True) -> list[Right]:
     """Rights in the whole cluster. `probes`: gate PodProbeMarkerGate; `watches_pods`: gate DaemonWatchingPod."""
-    found = [
+    rights = [
         on(NODE_IMAGES, *_WATCH, why="which images the node is asked for"),
         on(NODE_IMAGES, "patch", subresource="status", why="how far they are"),
         on(REQUESTS, *_WATCH, why="which containers are to be recreated"),
@@ -31,13 +31,13 @@ def rights_of_agent(*, probes: bool = True, watches_pods: bool = True) -> list[R
         on(EVENTS, "create", "patch", why="events about pulls, probes and containers"),
     ]
     if probes:
-        found += [
+        rights += [
             on(NODE_POD_PROBES, *_WATCH, why="which probes the node is asked for"),
             on(NODE_POD_PROBES, "patch", subresource="status", why="what they find"),
         ]
     if watches_pods:
-        found += [
+        rights += [
             on(PODS, *_WATCH, why="pods of the node"),
             on(PODS, "patch", subresource="status", why="what runs in them"),
         ]
-    return found
+    return rights

@@ -64,7 +64,7 @@ def _request_to_spoke(doc: Document) -> Document:
     if isinstance(snapshot, list) and not same(snapshot, _snapshot(annotations.get(SNAPSHOT))):
         annotate(doc, SNAPSHOT, orjson.dumps(snapshot).decode())
     conditions = each(status.get("conditions"))
-    grace = next((one for one in conditions if one.get("type") == PRE_RECREATE_GRACE), None)
+    grace = next((condition for condition in conditions if condition.get("type") == PRE_RECREATE_GRACE), None)
     if grace is not None:
         since = _time(grace.get("lastTransitionTime")) if grace.get("status") == "True" else None
         if since is None or since != _time(annotations.get(UNREADY_SINCE)):
@@ -115,7 +115,7 @@ CONTAINER_RECREATE_REQUEST_VERSIONS: Final = Conversion(
 def in_stored_versions(transport: Transport) -> StoredVersionTransport:
     """The transport of an agent, on a cluster that may store its kinds in v1alpha1."""
     table = {
-        (one.resource.group, one.resource.kind): one
-        for one in (NODE_IMAGE_VERSIONS, CONTAINER_RECREATE_REQUEST_VERSIONS)
+        (conversion.resource.group, conversion.resource.kind): conversion
+        for conversion in (NODE_IMAGE_VERSIONS, CONTAINER_RECREATE_REQUEST_VERSIONS)
     }
     return StoredVersionTransport(transport, table, groups=(NODE_IMAGES.group,))

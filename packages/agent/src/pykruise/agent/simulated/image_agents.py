@@ -123,7 +123,7 @@ class ImageAgents(AgentPart):
             failure = PullFailure("ErrImagePull", f'failed to pull image "{reference}" (scripted)')
             return Attempt(takes_s, failure)
         matching = matching_credentials(keyring, image.repository)
-        answer = world.images.pull_as(reference, [one.text for one in matching])
+        answer = world.images.pull_as(reference, [credential.text for credential in matching])
         return Attempt(0.0 if is_there and isinstance(answer, Pulled) else takes_s, answer)
 
     async def _keyrings(

@@ -69,15 +69,15 @@ class MetadataAgents(AgentPart):
         if pod is None or runs is None or not needs_report(pod, with_environment=True):
             return None
         # What of the status is older than the containers comes again.
-        found = [
+        reported = [
             self._entry(pod, runs[name])
             for name, container_id in pod.container_ids.items()
             if name in runs and runs[name].container_id == container_id
         ]
-        if found and {one.name: one for one in found} != (pod.reported or {}):
-            body = report_patch(pod, found)
+        if reported and {item.name: item for item in reported} != (pod.reported or {}):
+            body = report_patch(pod, reported)
             await self._writer.patch_status(PODS, key, body, uid=pod.uid, patch_type=PatchType.STRATEGIC)
-        for name in stale_containers(pod, found):
+        for name in stale_containers(pod, reported):
             if runs[name].state is RunState.RUNNING:
                 await self._stop_container(key, name, STOP_GRACE_S)
         return None

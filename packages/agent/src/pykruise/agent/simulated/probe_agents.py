@@ -72,8 +72,8 @@ class ProbeAgents(AgentPart):
         for pod, probe in checks_in(view.spec):
             name = pod["uid"], probe["name"]
             key_of_pod = Key(pod["namespace"], pod["name"])
-            found = self._runtime.probe(key_of_pod, pod["uid"], probe["containerName"], probe["name"])
-            seen = None if found is None else _seen(found)
+            outcome = self._runtime.probe(key_of_pod, pod["uid"], probe["containerName"], probe["name"])
+            seen = None if outcome is None else _seen(outcome)
             rules = rules_of(probe)
             checks[name] = advance_check(rules, before.get(name), seen, now)
             next_at.append(due_at(rules, checks[name]))
@@ -105,11 +105,11 @@ class ProbeAgents(AgentPart):
             )
 
 
-def _seen(found: ProbeOutcome) -> Seen:
+def _seen(outcome: ProbeOutcome) -> Seen:
     return Seen(
-        id=found.container_id,
-        is_running=found.is_running,
-        started_at=found.started_at,
-        outcome=FAILED if found.problem else SUCCEEDED,
-        message=found.problem,
+        id=outcome.container_id,
+        is_running=outcome.is_running,
+        started_at=outcome.started_at,
+        outcome=FAILED if outcome.problem else SUCCEEDED,
+        message=outcome.problem,
     )

@@ -40,7 +40,9 @@ class RecreateAgents(AgentPart):
         client, clock, rng = access.client, access.clock, access.rng
         self._runs_of = access.runtime.runs_of
         self._stop_container = access.runtime.stop_container
-        indexes: dict[str, Callable[[Request], tuple[Hashable, ...]]] = {_BY_POD: lambda one: (one.pod,)}
+        indexes: dict[str, Callable[[Request], tuple[Hashable, ...]]] = {
+            _BY_POD: lambda request: (request.pod,)
+        }
         self._requests = Cache(
             client, REQUESTS, project=project_request, indexes=indexes, clock=clock, rng=rng
         )
@@ -69,21 +71,21 @@ class RecreateAgents(AgentPart):
         }
 
     def _on_change(self, change: Change[Request]) -> None:
-        for one in (change.old, change.new):
-            if one is not None:
-                self._queue.add(one.pod)
+        for request in (change.old, change.new):
+            if request is not None:
+                self._queue.add(request.pod)
 
     async def _sync(self, pod: Key) -> float | None:
-        open_ = [one for one in self._requests.by_index(_BY_POD, pod) if not is_over(one.document)]
+        open_ = [item for item in self._requests.by_index(_BY_POD, pod) if not is_over(item.document)]
         if not open_:
             return None
-        first, *later = sorted(open_, key=lambda one: order_of(one.document))
+        first, *later = sorted(open_, key=lambda item: order_of(item.document))
         containers = self._containers_of(pod, first.pod_uid)
         if containers is None:
             return None
-        for one in later:
-            if not get_path(one.document, "status", "phase"):
-                await self._report(one, {"phase": "Pending"})
+        for request in later:
+            if not get_path(request.document, "status", "phase"):
+                await self._report(request, {"phase": "Pending"})
         if get_path(first.document, "status", "phase") != "Recreating":
             await self._report(first, {"phase": "Recreating"})
             return None

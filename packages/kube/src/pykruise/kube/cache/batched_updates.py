@@ -209,19 +209,21 @@ class BatchedUpdates(Generic[V, R, C]):
         except asyncio.CancelledError:
             # Who sent `own` has given up; the others go on, from what is then stored.
             queue.is_unknown = True
-            queue.waiting[:0] = [one for one in batch if one is not own]
+            queue.waiting[:0] = [element for element in batch if element is not own]
             raise
         except ContendedError:
             # Those that joined it later have attempts left.
-            queue.waiting[:0] = [one for one in batch if not self._is_over(one)]
-            batch = [one for one in batch if self._is_over(one)]
-            for one in batch:
-                text = f"{self._ledger.kind} {view.key} was changed by others {one.attempts} times; try again"
-                one.error = ContendedError(text)
+            queue.waiting[:0] = [element for element in batch if not self._is_over(element)]
+            batch = [element for element in batch if self._is_over(element)]
+            for item in batch:
+                text = (
+                    f"{self._ledger.kind} {view.key} was changed by others {item.attempts} times; try again"
+                )
+                item.error = ContendedError(text)
         except Exception as error:
             _fail(batch, error)
-        for one in batch:
-            one.is_settled = True
+        for item in batch:
+            item.is_settled = True
 
     async def _gather(self, queue: _Queue[V, R]) -> None:
         """In a burst, let more come."""
@@ -245,8 +247,8 @@ class BatchedUpdates(Generic[V, R, C]):
             change = await self._ledger.decide(view, batch)
             if change is None:
                 return
-            for one in batch:
-                one.attempts += 1
+            for item in batch:
+                item.attempts += 1
             try:
                 self._writes += 1
                 queue.last = await self._ledger.write(view, change)
@@ -279,30 +281,30 @@ class BatchedUpdates(Generic[V, R, C]):
         """What to decide on: the newest that is known, or what is stored."""
         try:
             if queue.is_contended(asyncio.get_running_loop().time()) or queue.is_unknown:
-                found = await self._ledger.fresh(key)
+                base = await self._ledger.fresh(key)
                 queue.is_unknown = False
-                return found
-            found = await self._ledger.newest(key)
+                return base
+            base = await self._ledger.newest(key)
         except KubeError as error:
             raise UnsettledError(f"{self._ledger.kind} {key} cannot be read: {error}") from error
-        return _newer(queue.last, found) if found is not None else None
+        return _newer(queue.last, base) if base is not None else None
 
     def _queue(self, uid: str) -> _Queue[V, R]:
-        found = self._queues.get(uid)
-        if found is None:
+        result = self._queues.get(uid)
+        if result is None:
             if len(self._queues) >= MOST:
-                self._queues = {one: queue for one, queue in self._queues.items() if not queue.is_idle}
-            found = self._queues[uid] = _Queue()
-        return found
+                self._queues = {value: queue for value, queue in self._queues.items() if not queue.is_idle}
+            result = self._queues[uid] = _Queue()
+        return result
 
 
 def _fail(batch: Sequence[UpdateRequest], error: Exception) -> None:
-    for one in batch:
-        one.error = error
+    for item in batch:
+        item.error = error
 
 
-def _newer(last: V | None, found: V) -> V:
+def _newer(last: V | None, value: V) -> V:
     """Of two copies the later one. Another object of the same name counts as later."""
-    if last is None or last.uid != found.uid or last.resource_version < found.resource_version:
-        return found
+    if last is None or last.uid != value.uid or last.resource_version < value.resource_version:
+        return value
     return last

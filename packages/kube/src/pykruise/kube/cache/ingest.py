@@ -241,8 +241,8 @@ class Ingest(Generic[T]):
             return False
         version, held = pending
         head = memoryview(raw)[:_HEAD]
-        found = _VERSION.search(head)
-        return found is not None and int(found[1]) == version and held.uid.encode() in bytes(head)
+        match = _VERSION.search(head)
+        return match is not None and int(match[1]) == version and held.uid.encode() in bytes(head)
 
     def _skip(self, raw: msgspec.Raw) -> None:
         """The version of an object that `project` cannot read counts as seen."""

@@ -178,10 +178,10 @@ class Reflector:
         self._must_list = False
         self._distrust = ""
         await self._ingest.deliver()
-        self._wanted_lists = [one for one in self._wanted_lists if one not in wanted]
-        for one in wanted:
-            if not one.done():
-                one.set_result(None)
+        self._wanted_lists = [item for item in self._wanted_lists if item not in wanted]
+        for future in wanted:
+            if not future.done():
+                future.set_result(None)
 
     def _check_not_stale(self, version: int, floor: int) -> None:
         if version >= floor:

@@ -37,12 +37,12 @@ _decode = msgspec.json.Decoder(_Object).decode
 def metadata_of(raw: bytes | msgspec.Raw) -> AnswerMetadata:
     """Decode the metadata of an object as an API server stores it. Raises MalformedAnswerError."""
     try:
-        found = _decode(raw).metadata
+        answer_metadata = _decode(raw).metadata
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedAnswerError(f"the answer is no object: {excerpt(str(error))}") from error
-    if not found.name or not (found.resource_version or "0").isdecimal():
+    if not answer_metadata.name or not (answer_metadata.resource_version or "0").isdecimal():
         raise MalformedAnswerError("the answer is no object: it has no name, or a version that is no number")
-    return found
+    return answer_metadata
 
 
 def check_object(raw: bytes, *, what: str) -> bytes:

@@ -57,12 +57,12 @@ class Discovery:
         known = self._known.get((group, kind, version))
         if known is not None:
             return known
-        found = await self._asked(group, kind, version)
-        if found is not None:
+        resource = await self._asked(group, kind, version)
+        if resource is not None:
             if len(self._known) >= LARGEST:
                 self._known = {}
-            self._known[group, kind, version] = found
-        return found
+            self._known[group, kind, version] = resource
+        return resource
 
     async def _asked(self, group: str, kind: str, version: str) -> Resource | None:
         client = self._client()
@@ -74,9 +74,9 @@ class Discovery:
             return None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MalformedAnswerError(f"discovery of {group or 'core'}: {error}") from error
-        for one in served:
-            if one.kind == kind and "/" not in one.name:
-                return Resource(group, version, one.name, kind, namespaced=one.namespaced)
+        for item in served:
+            if item.kind == kind and "/" not in item.name:
+                return Resource(group, version, item.name, kind, namespaced=item.namespaced)
         return None
 
     async def _preferred(self, client: Client, group: str) -> str:

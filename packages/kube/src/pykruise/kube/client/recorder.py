@@ -119,7 +119,7 @@ class EventMemory:
     def put_written(self, event: bytes, written: "_Written", now: Instant) -> None:
         """The latest; what is older than the window, and what is beyond the bound, is forgotten."""
         self._written[event] = written
-        _forget_oldest(self._written, self._entries, lambda one: one.last < now - self.window_s)
+        _forget_oldest(self._written, self._entries, lambda written: written.last < now - self.window_s)
 
     def spend(self, subject: bytes, now: Instant, *, burst: float, refill_s: float) -> bool:
         """Whether the object may have another event."""
@@ -127,7 +127,7 @@ class EventMemory:
         budget.tokens = min(burst, budget.tokens + max(0.0, now - budget.at) / refill_s)
         budget.at = now
         self._budgets[subject] = budget  # last again: the oldest are forgotten first
-        _forget_oldest(self._budgets, self._entries, lambda one: one.at < now - burst * refill_s)
+        _forget_oldest(self._budgets, self._entries, lambda budget: budget.at < now - burst * refill_s)
         if budget.tokens < 1:
             return False
         budget.tokens -= 1

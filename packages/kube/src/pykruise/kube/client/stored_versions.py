@@ -135,8 +135,8 @@ class StoredVersions:
 
     async def of(self, resource: Resource) -> str:
         """The version in which objects of this resource are stored."""
-        found = await self.older(resource.group, resource.plural)
-        return resource.version if found is None else found[1]
+        result = await self.older(resource.group, resource.plural)
+        return resource.version if result is None else result[1]
 
     async def older(self, group: str, plural: str) -> tuple[Conversion, str] | None:
         """How objects of a resource are converted, and the stored version; None: it is stored in its hub version, has
@@ -146,15 +146,15 @@ class StoredVersions:
 
     async def older_of_kind(self, group: str, kind: str) -> str | None:
         """The stored version of a kind, where that is not its hub version."""
-        known = next((one for one in (await self._kinds_of(group)).values() if one.kind == kind), None)
-        found = None if known is None else self._choose(group, known)
-        return None if found is None else found[1]
+        known = next((item for item in (await self._kinds_of(group)).values() if item.kind == kind), None)
+        result = None if known is None else self._choose(group, known)
+        return None if result is None else result[1]
 
     async def has_older(self, group: str) -> bool:
         """Whether any kind of the group is stored in another version than its hub version."""
         known = await self._kinds_of(group)
         if group not in self._has_older:
-            self._has_older[group] = any(self._choose(group, one) for one in known.values())
+            self._has_older[group] = any(self._choose(group, kind) for kind in known.values())
         return self._has_older[group]
 
     def _choose(self, group: str, known: _Kind) -> tuple[Conversion, str] | None:
@@ -173,15 +173,15 @@ class StoredVersions:
         return known
 
     async def _discovered(self, group: str) -> _Group:
-        found: dict[str, _Kind] = {}
+        result: dict[str, _Kind] = {}
         for served in (await self._read(f"/apis/{group}")).get("versions") or ():
             version = served.get("version", "")
             for row in (await self._read(f"/apis/{group}/{version}")).get("resources") or ():
                 plural = row.get("name", "")
                 if plural and "/" not in plural:
-                    known = found.setdefault(plural, _Kind(row.get("kind", ""), {}))
+                    known = result.setdefault(plural, _Kind(row.get("kind", ""), {}))
                     known.hashes[version] = row.get("storageVersionHash", "")
-        return found
+        return result
 
     async def _read(self, path: str) -> Document:
         """A document of discovery; empty where the cluster has none, or does not show it."""
@@ -371,11 +371,11 @@ class StoredVersionTransport(WrappedTransport):
         ):
             return document
         try:
-            found = convert(document, target.hub, self._conversions)
+            result = convert(document, target.hub, self._conversions)
         except ConversionError:
             return _in_version(document, target.hub)
-        annotate(found, STORED_VERSION, target.version)
-        return found
+        annotate(result, STORED_VERSION, target.version)
+        return result
 
     def _to_stored(self, document: Document, target: _Target) -> Document:
         if document.get("apiVersion") != target.hub:
@@ -411,10 +411,10 @@ def _owner_references(body: Any) -> Iterable[Document]:
     if isinstance(body, dict):
         lists = [get_path(body, "metadata", "ownerReferences")]
     else:
-        lists = [_patched_references(one) for one in body if isinstance(one, dict)]
+        lists = [_patched_references(entry) for entry in body if isinstance(entry, dict)]
     for references in lists:
         if isinstance(references, list):
-            yield from (one for one in references if isinstance(one, dict))
+            yield from (reference for reference in references if isinstance(reference, dict))
 
 
 def _patched_references(operation: Document) -> Any:

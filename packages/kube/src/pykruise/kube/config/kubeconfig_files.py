@@ -56,10 +56,10 @@ def merge_kubeconfigs(paths: Iterable[Path]) -> tuple[dict[str, list[Entry]], st
         for plural in LISTS:
             listed = document.get(plural) or []
             if not isinstance(listed, list) or not all(
-                isinstance(one, dict) and "name" in one for one in listed
+                isinstance(entry, dict) and "name" in entry for entry in listed
             ):
                 raise ConfigurationError(f"kubeconfig {path}: every entry of {plural} needs a name")
-            entries[plural] += [Entry(one, path) for one in listed]
+            entries[plural] += [Entry(item, path) for item in listed]
     return entries, current
 
 

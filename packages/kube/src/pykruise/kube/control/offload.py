@@ -36,8 +36,8 @@ class Aside:
                     step = partial(work.send, await turn.work())
                 except Exception as error:
                     step = partial(work.throw, error)
-            found: T = turn.value
-            return found
+            drive: T = turn.value
+            return drive
         finally:
             work.close()
 
@@ -92,9 +92,9 @@ class _Done(NamedTuple):
 
 def _step(step: Callable[[], Any]) -> OnLoop[Any] | _Done:
     try:
-        found = step()
+        on_loop = step()
     except StopIteration as end:  # no future can have this one as its error
         return _Done(end.value)
-    if isinstance(found, OnLoop):
-        return found
-    raise RuntimeError(f"beside the loop nothing but OnLoop can be awaited, and this is {found!r}")
+    if isinstance(on_loop, OnLoop):
+        return on_loop
+    raise RuntimeError(f"beside the loop nothing but OnLoop can be awaited, and this is {on_loop!r}")

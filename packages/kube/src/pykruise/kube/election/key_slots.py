@@ -81,13 +81,13 @@ def rendezvous(seats: Sequence[Seat]) -> tuple[Seat, ...]:
         raise ValueError("no member to hold a slot")
     most = -(-SLOTS // len(seats))
     pairs = ((_spread(fnv1a(f"{slot}@{seat}")), slot, seat) for slot in range(SLOTS) for seat in seats)
-    found: dict[int, Seat] = {}
+    result: dict[int, Seat] = {}
     room = dict.fromkeys(seats, most)
     for _, slot, seat in sorted(pairs, reverse=True):
-        if slot not in found and room[seat]:
-            found[slot] = seat
+        if slot not in result and room[seat]:
+            result[slot] = seat
             room[seat] -= 1
-    return tuple(found[slot] for slot in range(SLOTS))
+    return tuple(result[slot] for slot in range(SLOTS))
 
 
 def assign(
@@ -107,15 +107,15 @@ def assign(
         return {}
     wanted = rendezvous(seats)
     stays = {slot: seat for slot, seat in before.items() if seat in seats}
-    found = {slot: stays.get(slot, wanted[slot]) for slot in range(SLOTS)}
-    moving = sum(held.get(slot) != seat for slot, seat in found.items())
+    assign = {slot: stays.get(slot, wanted[slot]) for slot in range(SLOTS)}
+    moving = sum(held.get(slot) != seat for slot, seat in assign.items())
     for slot, seat in stays.items():
         if moving >= AT_ONCE:
             break
         if seat != wanted[slot] and wanted[slot] in settled and held.get(slot) == seat:
-            found[slot] = wanted[slot]
+            assign[slot] = wanted[slot]
             moving += 1
-    return found
+    return assign
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -143,7 +143,7 @@ _decode = msgspec.json.Decoder(Record).decode
 def read_record(text: str | None, *, holder: str) -> Record | None:
     """The record of this holder of the Lease; None: it has left none, so it does not share."""
     try:
-        found = _decode(text or "")
+        record = _decode(text or "")
     except msgspec.DecodeError:
         return None
-    return found if found.leader == holder and holder else None
+    return record if record.leader == holder and holder else None

@@ -303,17 +303,17 @@ class Membership:
                 slot.elector.hurry()
 
     def _lease(self, name: str) -> LeaseView | None:
-        return next((one for one in self._leases.values() if one.name == name), None)
+        return next((lease for lease in self._leases.values() if lease.name == name), None)
 
     def _living(self) -> dict[Seat, LeaseView]:
         """Seats that are taken."""
-        by_name = {one.name: one for one in self._leases.values()}
-        found = {}
+        by_name = {lease.name: lease for lease in self._leases.values()}
+        result = {}
         for seat in range(SLOTS):
             lease = by_name.get(member_lease(self._name, seat))
             if lease is not None and self._is_held(lease):
-                found[seat] = lease
-        return found
+                result[seat] = lease
+        return result
 
     def _is_held(self, lease: LeaseView) -> bool:
         # The store may have it a moment before it is delivered.
@@ -503,13 +503,13 @@ class Membership:
                 _log.warning("who follows this member is not known: %s", str(error) or "no answer")
         else:
             return instead_of
-        stored = {one.name: one for one in map(_project, listed.items)}
+        stored = {item.name: item for item in map(_project, listed.items)}
         alive = {lease.holder for lease in self._living().values()}
         seats = [stored[name] for seat in range(SLOTS) if (name := member_lease(self._name, seat)) in stored]
-        others = [one for one in seats if one.holder in alive and one.holder != self.identity]
-        if any(one.holder == instead_of for one in others):
+        others = [seat for seat in seats if seat.holder in alive and seat.holder != self.identity]
+        if any(lease.holder == instead_of for lease in others):
             return instead_of
-        newest = max(others, key=lambda one: str(one.spec.get("acquireTime")), default=None)
+        newest = max(others, key=lambda lease: str(lease.spec.get("acquireTime")), default=None)
         return newest.holder if newest is not None else ""
 
     def _elector(self, name: str, *, retry_s: float) -> LeaderElector:
@@ -544,7 +544,7 @@ def _record_on(lease: Document | None) -> Record | None:
 
 async def _first(*waits: Awaitable[Any]) -> None:
     """Return when one of them does; the others are cancelled."""
-    tasks = [asyncio.ensure_future(one) for one in waits]
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -38,12 +38,12 @@ class HandOver:
         inherited = self._elector.inherited
         if inherited is None and not self._has_listed_all():
             return None
-        found = dict(inherited or {})
+        versions = dict(inherited or {})
         for cache in self._caches():
             if version := max(cache.answered, self._listed.get(cache, 0)):
                 name = str(cache.resource)
-                found[name] = max(found.get(name, 0), version)
-        return found
+                versions[name] = max(versions.get(name, 0), version)
+        return versions
 
     def _has_listed_all(self) -> bool:
         return self._has_begun.is_set() and all(

@@ -318,12 +318,12 @@ def cut_of(transports: Iterable[asyncio.WriteTransport | None]) -> Callable[[], 
     Python before 3.11.5 forgets the TLS side of a transport that is closed twice, as servers do, and cannot abort
     it any more; then its socket is shut down, which is why they have to be given before.
     """
-    found = [
+    result = [
         (transport, transport.get_extra_info("socket")) for transport in transports if transport is not None
     ]
 
     def cut() -> None:
-        for transport, sock in found:
+        for transport, sock in result:
             try:
                 transport.abort()
             except AttributeError:

@@ -91,8 +91,10 @@ class Room(Generic[HolderT]):
         if most and share is not None and len(share.connections) >= self._of_one[0]:
             victim = _least_used(share)
         elif most and len(self._held) >= most:
-            by_size = sorted(self._shares.values(), key=lambda one: -len(one.connections))
-            victim = next((found for one in by_size if (found := _least_used(one)) is not None), None)
+            by_size = sorted(self._shares.values(), key=lambda share: -len(share.connections))
+            victim = next(
+                (holder_t for share in by_size if (holder_t := _least_used(share)) is not None), None
+            )
         else:
             self._add(connection, peer)
             return True
@@ -105,7 +107,7 @@ class Room(Generic[HolderT]):
 
     def make_room(self, *, evict: Callable[[HolderT], object]) -> None:
         """Close one connection of the address with the most, for want of something that is not counted here."""
-        largest = max(self._shares.values(), key=lambda one: len(one.connections), default=None)
+        largest = max(self._shares.values(), key=lambda share: len(share.connections), default=None)
         victim = _least_used(largest) if largest is not None else None
         if victim is not None:
             self.leave(victim)
@@ -207,12 +209,12 @@ class Room(Generic[HolderT]):
 
 
 def _least_used(share: _Share[HolderT]) -> HolderT | None:
-    return next((one for one in share.connections if not one.is_busy), None)
+    return next((connection for connection in share.connections if not connection.is_busy), None)
 
 
 def _slowest(bodies: Iterable[HolderT]) -> HolderT | None:
-    return next((one for one in bodies if one.body_begun is not None), None)
+    return next((body for body in bodies if body.body_begun is not None), None)
 
 
-def _begun(one: Holder) -> float:
-    return one.body_begun or 0.0
+def _begun(holder: Holder) -> float:
+    return holder.body_begun or 0.0

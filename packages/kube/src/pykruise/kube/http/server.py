@@ -71,8 +71,8 @@ class HttpServer:
         for listener in self._listeners:
             self._accept_from(listener)
         self._check_on()
-        found: int = self._listeners[0].getsockname()[1]
-        return found
+        number: int = self._listeners[0].getsockname()[1]
+        return number
 
     def _accept_from(self, listener: socket.socket) -> None:
         if listener in self._listeners:
@@ -171,16 +171,16 @@ async def _listening(host: str, port: int) -> list[socket.socket]:
         asyncio.Protocol, host or None, port, start_serving=False
     )
     try:
-        found = [socket.socket(fileno=os.dup(one.fileno())) for one in server.sockets]
+        sockets = [socket.socket(fileno=os.dup(item.fileno())) for item in server.sockets]
     finally:
         server.close()
     try:
-        for sock in found:
+        for sock in sockets:
             sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE)  # its connections have it too
             sock.listen(_BACKLOG)
     except OSError:
-        for sock in found:
+        for sock in sockets:
             sock.close()
         raise
-    return found
+    return sockets

@@ -288,8 +288,8 @@ class Connection(asyncio.Protocol):
         across = (self._tail + data[self._at : self._at + 3]).find(HEAD_END)  # a body in chunks ends so too
         if across >= 0:
             return min(most, self._at + across + len(HEAD_END) - len(self._tail))
-        found = data.find(HEAD_END, self._at, most)
-        return most if found < 0 else found + len(HEAD_END)
+        number = data.find(HEAD_END, self._at, most)
+        return most if number < 0 else number + len(HEAD_END)
 
     def _hear_no_more(self) -> None:
         """Throw away the rest, and all that still arrives."""

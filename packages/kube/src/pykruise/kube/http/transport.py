@@ -137,10 +137,10 @@ class HttpTransport:
         """The context to use now; None: plain HTTP."""
         if not self._origin.is_tls:
             return None
-        found = self.connection.credentials.tls or self.connection.ssl_context
-        if found is None:
-            found = self._default_tls = self._default_tls or ssl.create_default_context()
-        return found
+        context = self.connection.credentials.tls or self.connection.ssl_context
+        if context is None:
+            context = self._default_tls = self._default_tls or ssl.create_default_context()
+        return context
 
 
 def _origin(connection: Connection) -> Origin:

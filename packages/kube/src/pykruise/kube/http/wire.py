@@ -81,10 +81,10 @@ def split_target(target: bytes) -> tuple[str, Mapping[str, str]]:
 
 
 def _query(text: str) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    query: dict[str, str] = {}
     for name, value in parse_qsl(text, keep_blank_values=True):
-        found.setdefault(name, value)
-    return found
+        query.setdefault(name, value)
+    return query
 
 
 class HeadWriter:
@@ -98,12 +98,12 @@ class HeadWriter:
 
     def name_of(self, raw: bytes) -> str:
         """The name of a header in lower case."""
-        found = self._names.get(raw)
-        if found is None:
-            found = raw.decode("latin-1").lower()
+        name = self._names.get(raw)
+        if name is None:
+            name = raw.decode("latin-1").lower()
             if len(self._names) < _MOST_REMEMBERED and len(raw) < 64:
-                self._names[raw] = found
-        return found
+                self._names[raw] = name
+        return name
 
     def head_of(self, answer: Response, *, stays: bool) -> bytes:
         """Status line and headers of an answer. `stays`: another request may follow."""

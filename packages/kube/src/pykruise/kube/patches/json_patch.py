@@ -97,8 +97,8 @@ def _list_differences(old: list[Any], new: list[Any], path: str) -> Iterator[Ope
 def _common(left: list[Any], right: list[Any]) -> int:
     """How many items are the same at the beginning."""
     count = 0
-    for one, other in zip(left, right, strict=False):
-        if not same(one, other):
+    for value, other in zip(left, right, strict=False):
+        if not same(value, other):
             break
         count += 1
     return count
@@ -206,8 +206,8 @@ def _check_transfer(doc: Any, kind: str, origin: Any, path: str) -> None:
         raise _misfit(f"{kind} operation failed to decode from: missing value")
     if not _has_parent(doc, origin):
         raise _misfit(f"{kind} operation does not apply: doc is missing from path: {origin}: missing value")
-    found = jsonpointer.resolve_pointer(doc, origin, _ABSENT)
-    if found is _ABSENT or isinstance(found, jsonpointer.EndOfList):
+    result = jsonpointer.resolve_pointer(doc, origin, _ABSENT)
+    if result is _ABSENT or isinstance(result, jsonpointer.EndOfList):
         where = f"for from: '{origin}'" if kind == "copy" else f"for path: '{_last_step(origin)}'"
         raise _misfit(f"error in {kind} {where}: {_problem(doc, origin)}")
     if not _has_parent(doc, path):

@@ -266,9 +266,11 @@ def _in_order(merged: list[Any], *, given: Sequence[Any], live: Sequence[Any], k
     given_at, live_at = _positions(given, key), _positions(live, key)
     last = len(given) + len(live)
     known = [(_identity(item, key), item) for item in merged]
-    ours = deque(sorted((one for one in known if one[0] in given_at), key=lambda one: given_at[one[0]]))
+    ours = deque(sorted((item for item in known if item[0] in given_at), key=lambda item: given_at[item[0]]))
     others = deque(
-        sorted((one for one in known if one[0] not in given_at), key=lambda one: live_at.get(one[0], last))
+        sorted(
+            (item for item in known if item[0] not in given_at), key=lambda item: live_at.get(item[0], last)
+        )
     )
     ordered: list[Any] = []
     while ours and others:
@@ -328,10 +330,10 @@ def _excerpt(value: Any) -> str:
 
 
 def _distinct(items: Iterable[Any]) -> list[Any]:
-    found: dict[Any, Any] = {}
+    result: dict[Any, Any] = {}
     for item in items:
-        found.setdefault((type(item), item), item)
-    return list(found.values())
+        result.setdefault((type(item), item), item)
+    return list(result.values())
 
 
 def _is_list_of_maps(*lists: list[Any]) -> bool:
@@ -456,8 +458,8 @@ def _scalar_changes(name: str, before: Mapping[Any, Any], after: Mapping[Any, An
 
 def _by_identity(items: list[Any], key: str) -> dict[Any, Any] | None:
     """The items by what tells them apart, in their order; None when two are alike."""
-    found = {_identity(item, key): item for item in items}
-    return found if len(found) == len(items) else None
+    result = {_identity(item, key): item for item in items}
+    return result if len(result) == len(items) else None
 
 
 def _makes(wanted: list[Any], patch: Document, name: str, old: list[Any], schema: Schema) -> bool:

@@ -159,8 +159,8 @@ def without_stored(errors: Sequence[Cause], stored: Callable[[], Iterable[Cause]
     no user from changing something else. `stored` is asked only when there are errors."""
     if not errors:
         return []
-    known = {(one.field, one.message) for one in stored()}
-    return [one for one in errors if (one.field, one.message) not in known]
+    known = {(cause.field, cause.message) for cause in stored()}
+    return [error for error in errors if (error.field, error.message) not in known]
 
 
 def _shortened(cause: Cause) -> Cause:
@@ -202,14 +202,14 @@ def _go_float(value: float) -> str:
 
 def _joined(pieces: Iterable[str]) -> str:
     """The text of the pieces, as far as a message shows it: what comes after that is not even put together."""
-    found: list[str] = []
+    result: list[str] = []
     length = 0
     for piece in pieces:
-        found.append(piece)
+        result.append(piece)
         length += len(piece)
         if length > LONGEST_EXCERPT:
             break
-    return excerpt("".join(found))
+    return excerpt("".join(result))
 
 
 def _go_syntax(value: object) -> Iterator[str]:

@@ -53,9 +53,9 @@ def matches_term(term: Mapping[str, Any], *, labels: Mapping[str, str], name: st
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False
-    return all(matches_requirement(one, labels.get(one.get("key", ""))) for one in expressions) and all(
-        one.get("key") == "metadata.name" and matches_requirement(one, name) for one in fields
-    )
+    return all(
+        matches_requirement(expression, labels.get(expression.get("key", ""))) for expression in expressions
+    ) and all(field.get("key") == "metadata.name" and matches_requirement(field, name) for field in fields)
 
 
 def matches_requirement(requirement: Mapping[str, Any], value: str | None) -> bool:

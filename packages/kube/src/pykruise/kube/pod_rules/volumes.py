@@ -31,12 +31,12 @@ def check_volumes(volumes: Sequence[Doc], path: str, usable: dict[str, Doc], pod
     """Checks all volumes, and puts those without fault into `usable` for the mounts."""
     for index, volume in enumerate(volumes):
         here, name = f"{path}[{index}]", volume.get("name") or ""
-        found = list(_check_volume_source(volume, here))
-        found += [required(f"{here}.name")] if not name else check_label(name, f"{here}.name")
+        causes = list(_check_volume_source(volume, here))
+        causes += [required(f"{here}.name")] if not name else check_label(name, f"{here}.name")
         if name in usable:
-            found.append(duplicate(f"{here}.name", name))
-        if found:
-            yield from found
+            causes.append(duplicate(f"{here}.name", name))
+        if causes:
+            yield from causes
         else:
             usable[name] = volume
     made = {f"{pod_name}-{volume.get('name')}" for volume in volumes if "ephemeral" in volume and pod_name}

@@ -75,13 +75,13 @@ def masked(text: str) -> str:
 def _without_tokens(word: str) -> str:
     """Without JSON web tokens, three parts with dots between them: `eyJhbGciOiJI.eyJzdWIi.c2ln`."""
     parts = word.split(".")
-    found: list[str] = []
+    tokens: list[str] = []
     at = 0
     while at < len(parts):
         begun = _TOKEN_START.search(parts[at]) if at + 2 < len(parts) and len(parts[at + 1]) >= 4 else None
-        found.append(f"{parts[at][: begun.start()]}…" if begun else parts[at])
+        tokens.append(f"{parts[at][: begun.start()]}…" if begun else parts[at])
         at += 3 if begun else 1
-    return ".".join(found)
+    return ".".join(tokens)
 
 
 def set_up(settings: LogSettings, *, stream: TextIO | None = None) -> None:

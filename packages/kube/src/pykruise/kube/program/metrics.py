@@ -62,7 +62,7 @@ def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
         "rest_client_request_duration_seconds",
         "How long requests to the API server took.",
         ["verb", "host"],
-        [([method, host], one.snapshot()) for method, one in metered.durations.items()],
+        [([method, host], duration.snapshot()) for method, duration in metered.durations.items()],
     )
     yield counter(
         "pykruise_api_requests",
@@ -87,28 +87,28 @@ def request_metrics(metered: MeteredTransport, host: str) -> Iterator[Metric]:
 def controller_metrics(
     controllers: Mapping[str, ControllerStats], labels: Mapping[str, str]
 ) -> Iterator[Metric]:
-    found = [([labels.get(name, name)], one) for name, one in controllers.items()]
+    metrics = [([labels.get(name, name)], controller) for name, controller in controllers.items()]
     yield counter(
         "controller_runtime_reconcile",
         "Turns by how they ended.",
         ["controller", "result"],
         [
-            ([*name, result], one.results.get(result, 0))
-            for name, one in found
+            ([*name, result], controller.results.get(result, 0))
+            for name, controller in metrics
             for result in ("success", "requeue", "requeue_after", "error")
         ],
     )
-    yield from _tables(["controller"], found, _OF_CONTROLLERS)
+    yield from _tables(["controller"], metrics, _OF_CONTROLLERS)
 
 
 def queue_metrics(queues: Mapping[str, QueueStats], labels: Mapping[str, str]) -> Iterator[Metric]:
-    found = [([labels.get(name, name)] * 2, one) for name, one in queues.items()]
-    yield from _tables(["name", "controller"], found, _OF_QUEUES)
+    metrics = [([labels.get(name, name)] * 2, queue) for name, queue in queues.items()]
+    yield from _tables(["name", "controller"], metrics, _OF_QUEUES)
 
 
 def cache_metrics(caches: Mapping[str, CacheStats]) -> Iterator[Metric]:
-    found = [([name], one) for name, one in caches.items()]
-    yield from _tables(["resource"], found, _OF_CACHES)
+    metrics = [([name], cache) for name, cache in caches.items()]
+    yield from _tables(["resource"], metrics, _OF_CACHES)
 
 
 S = TypeVar("S")
@@ -125,87 +125,111 @@ class _Of(msgspec.Struct, Generic[S], frozen=True):
 
 
 _OF_CONTROLLERS: tuple[_Of[ControllerStats], ...] = (
-    _Of("controller_runtime_reconcile_errors", "Failed turns.", lambda one: one.failures, type="counter"),
+    _Of(
+        "controller_runtime_reconcile_errors",
+        "Failed turns.",
+        lambda controller: controller.failures,
+        type="counter",
+    ),
     _Of(
         "controller_runtime_terminal_reconcile_errors",
         "Failed turns that are not tried again: none here.",
         lambda _: 0,
         type="counter",
     ),
-    _Of("controller_runtime_max_concurrent_reconciles", "Workers.", lambda one: one.workers),
-    _Of("controller_runtime_active_workers", "Busy workers.", lambda one: one.in_flight),
+    _Of("controller_runtime_max_concurrent_reconciles", "Workers.", lambda controller: controller.workers),
+    _Of("controller_runtime_active_workers", "Busy workers.", lambda controller: controller.in_flight),
     _Of(
-        "pykruise_conflicts", "Turns that found the world changed.", lambda one: one.conflicts, type="counter"
+        "pykruise_conflicts",
+        "Turns that found the world changed.",
+        lambda controller: controller.conflicts,
+        type="counter",
     ),
     _Of(
         "pykruise_plan_seconds",
         "CPU time of turns: planning, mostly.",
-        lambda one: one.cost_sum_s,
+        lambda controller: controller.cost_sum_s,
         type="counter",
     ),
     _Of(
         "controller_runtime_reconcile_time_seconds",
         "How long turns took, writes included.",
-        lambda one: one.durations,
+        lambda controller: controller.durations,
         type="histogram",
     ),
 )
 
 _OF_QUEUES: tuple[_Of[QueueStats], ...] = (
-    _Of("workqueue_depth", "Keys that wait.", lambda one: one.depth),
-    _Of("workqueue_adds", "Keys added.", lambda one: one.adds, type="counter"),
-    _Of("workqueue_retries", "Keys added after a failure.", lambda one: one.retries, type="counter"),
+    _Of("workqueue_depth", "Keys that wait.", lambda queue: queue.depth),
+    _Of("workqueue_adds", "Keys added.", lambda queue: queue.adds, type="counter"),
+    _Of("workqueue_retries", "Keys added after a failure.", lambda queue: queue.retries, type="counter"),
     _Of(
         "workqueue_unfinished_work_seconds",
         "How long keys have been worked on that are not done, together.",
-        lambda one: one.unfinished_s,
+        lambda queue: queue.unfinished_s,
     ),
     _Of(
         "workqueue_longest_running_processor_seconds",
         "... and the one that has been for longest.",
-        lambda one: one.longest_s,
+        lambda queue: queue.longest_s,
     ),
-    _Of("workqueue_queue_duration_seconds", "How long keys waited.", lambda one: one.waits, type="histogram"),
-    _Of("workqueue_work_duration_seconds", "How long work took.", lambda one: one.works, type="histogram"),
+    _Of(
+        "workqueue_queue_duration_seconds",
+        "How long keys waited.",
+        lambda queue: queue.waits,
+        type="histogram",
+    ),
+    _Of(
+        "workqueue_work_duration_seconds", "How long work took.", lambda queue: queue.works, type="histogram"
+    ),
 )
 
 _OF_CACHES: tuple[_Of[CacheStats], ...] = (
-    _Of("pykruise_cache_objects", "Mirrored objects.", lambda one: one.objects),
-    _Of("pykruise_cache_synced", "1 once filled.", lambda one: one.synced),
-    _Of("pykruise_cache_connected", "1 while a watch is open.", lambda one: one.connected),
+    _Of("pykruise_cache_objects", "Mirrored objects.", lambda cache: cache.objects),
+    _Of("pykruise_cache_synced", "1 once filled.", lambda cache: cache.synced),
+    _Of("pykruise_cache_connected", "1 while a watch is open.", lambda cache: cache.connected),
     _Of(
         "pykruise_cache_pending_writes",
         "Own writes that the watch has not shown yet.",
-        lambda one: one.pending,
+        lambda cache: cache.pending,
     ),
     _Of(
         "pykruise_cache_lag_seconds",
         "How long the watch took to show a write of this manager's, the last time that was measured.",
-        lambda one: one.lag_s,
+        lambda cache: cache.lag_s,
     ),
     _Of(
         "pykruise_cache_last_event_timestamp_seconds",
         "When something last came.",
-        lambda one: one.last_event_at,
+        lambda cache: cache.last_event_at,
     ),
-    _Of("pykruise_cache_events", "Events and bookmarks received.", lambda one: one.events, type="counter"),
-    _Of("pykruise_cache_relists", "Lists after the first.", lambda one: one.relists, type="counter"),
-    _Of("pykruise_cache_reconnects", "Watches after the first.", lambda one: one.reconnects, type="counter"),
-    _Of("pykruise_cache_errors", "Lists and watches that failed.", lambda one: one.errors, type="counter"),
+    _Of(
+        "pykruise_cache_events", "Events and bookmarks received.", lambda cache: cache.events, type="counter"
+    ),
+    _Of("pykruise_cache_relists", "Lists after the first.", lambda cache: cache.relists, type="counter"),
+    _Of(
+        "pykruise_cache_reconnects",
+        "Watches after the first.",
+        lambda cache: cache.reconnects,
+        type="counter",
+    ),
+    _Of(
+        "pykruise_cache_errors", "Lists and watches that failed.", lambda cache: cache.errors, type="counter"
+    ),
     _Of(
         "pykruise_cache_unreadable",
         "Objects that could not be read.",
-        lambda one: one.unreadable,
+        lambda cache: cache.unreadable,
         type="counter",
     ),
 )
 
 
 def _tables(
-    labels: list[str], found: Sequence[tuple[list[str], S]], rows: Iterable[_Of[S]]
+    labels: list[str], tables: Sequence[tuple[list[str], S]], rows: Iterable[_Of[S]]
 ) -> Iterator[Metric]:
     for row in rows:
-        values = [(name, value) for name, one in found if (value := row.read(one)) is not None]
+        values = [(name, value) for name, s in tables if (value := row.read(s)) is not None]
         if row.type == "histogram":
             histograms = [(name, value) for name, value in values if isinstance(value, HistogramStats)]
             yield histogram(row.name, row.what, labels, histograms)
@@ -235,11 +259,11 @@ def counter(name: str, what: str, labels: list[str], samples: Samples) -> Metric
 
 
 def histogram(
-    name: str, what: str, labels: list[str], found: Iterable[tuple[list[str], HistogramStats]]
+    name: str, what: str, labels: list[str], value: Iterable[tuple[list[str], HistogramStats]]
 ) -> Metric:
     """Durations that are counted already, in seconds."""
     family = HistogramMetricFamily(name, what, labels=labels)
-    for values, stats in found:
+    for values, stats in value:
         total = 0
         buckets: list[tuple[str, float]] = []
         for bound, count in zip((*stats.bounds, float("inf")), stats.counts, strict=True):

@@ -128,9 +128,9 @@ class PlainServer:
         return _plain("internal error\n" if code == 500 else "this cannot be answered\n", code)
 
     def _responder(self, path: str) -> tuple[Responder | None, str]:
-        found = self._paths.get(path)
-        if found is not None:
-            return found, ""
+        result = self._paths.get(path)
+        if result is not None:
+            return result, ""
         for prefix, responder in self._paths.items():
             if path.startswith(prefix.rstrip("/") + "/"):
                 return responder, path[len(prefix.rstrip("/")) + 1 :]

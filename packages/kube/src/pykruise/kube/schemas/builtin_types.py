@@ -91,8 +91,8 @@ def fields_of(definition: str) -> Mapping[str, Field] | None:
 
 @cache
 def _definitions() -> Mapping[str, Mapping[str, str]]:
-    found: Mapping[str, Mapping[str, str]] = orjson.loads(package_data("pykruise.kube", "types.json"))
-    return found
+    definitions: Mapping[str, Mapping[str, str]] = orjson.loads(package_data("pykruise.kube", "types.json"))
+    return definitions
 
 
 def _field(code: str) -> Field:
@@ -103,8 +103,8 @@ def _field(code: str) -> Field:
 class _Mismatch(Exception):  # noqa: N818  (becomes a DecodeError once its place is known)
     """A value of a wrong type; the place is filled in on the way up."""
 
-    def __init__(self, found: str, go_type: str) -> None:
-        self.found = found
+    def __init__(self, text: str, go_type: str) -> None:
+        self.found = text
         self.go_type = go_type
         self.struct = ""
         self.path: list[str] = []

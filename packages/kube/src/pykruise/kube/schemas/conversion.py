@@ -109,16 +109,16 @@ def convert(doc: Mapping[str, Any], to: str, conversions: Conversions) -> Docume
         raise ConversionError(f"there is no conversion of {version_of} {kind}")
     for each in (version, to_version):
         if to_group != group or each not in conversion.versions:
-            known = " and ".join(f"{group}/{one}" for one in conversion.versions)
+            known = " and ".join(f"{group}/{version}" for version in conversion.versions)
             raise ConversionError(f"{kind} is converted between {known}, not from {version_of} to {to}")
     if version == to_version:
         return deep_copy(dict(doc))  # type: ignore[no-any-return]  # the copy of a dict is one
     if version == conversion.hub:
-        found = _across(doc, there=conversion.to_spoke, back=conversion.to_hub, to=to_version, of=conversion)
+        result = _across(doc, there=conversion.to_spoke, back=conversion.to_hub, to=to_version, of=conversion)
     else:
-        found = _across(doc, there=conversion.to_hub, back=conversion.to_spoke, to=to_version, of=conversion)
-    found["apiVersion"] = to
-    return found
+        result = _across(doc, there=conversion.to_hub, back=conversion.to_spoke, to=to_version, of=conversion)
+    result["apiVersion"] = to
+    return result
 
 
 def _across(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str, of: Conversion) -> Document:
@@ -127,16 +127,16 @@ def _across(doc: Mapping[str, Any], *, there: Rule, back: Rule, to: str, of: Con
     annotate(source, KEPT_PREFIX + here, None)  # its fields are in their places
     kept = _read(_annotation(source, KEPT_PREFIX + to))
     annotate(source, KEPT_PREFIX + to, None)
-    found = there(deep_copy(source))
-    found["apiVersion"] = ""  # of no account in comparisons
-    seen = back(deep_copy(found))
+    across = there(deep_copy(source))
+    across["apiVersion"] = ""  # of no account in comparisons
+    seen = back(deep_copy(across))
     if kept:
-        found, seen = _restored(found, kept, back, seen=seen, source=source)
+        across, seen = _restored(across, kept, back, seen=seen, source=source)
     meant = source if of.normalize is None else of.normalize(deep_copy(source))
     lost = _lost(meant, seen)
     if lost:
-        annotate(found, KEPT_PREFIX + here, orjson.dumps(lost, option=orjson.OPT_SORT_KEYS).decode())
-    return found
+        annotate(across, KEPT_PREFIX + here, orjson.dumps(lost, option=orjson.OPT_SORT_KEYS).decode())
+    return across
 
 
 # ── what would be lost ───────────────────────────────────────────────────────
@@ -197,7 +197,7 @@ def _identity(item: Any) -> tuple[tuple[str, str], ...]:
 
 
 def _restored(
-    found: Document, kept: Document, back: Rule, *, seen: Document, source: Document
+    value: Document, kept: Document, back: Rule, *, seen: Document, source: Document
 ) -> tuple[Document, Document]:
     """The document with the kept fields in their places, and what comes back of it.
 
@@ -208,13 +208,13 @@ def _restored(
         if not left:
             break
         part = left.pop()
-        with_it = _overlaid(found, part)
+        with_it = _overlaid(value, part)
         after = back(deep_copy(with_it))
         if _agrees(after, seen=seen, source=source):
-            found, seen = with_it, after
+            value, seen = with_it, after
         else:
             left += reversed(_halves(part))
-    return found, seen
+    return value, seen
 
 
 def _agrees(after: Any, *, seen: Any, source: Any, levels: int = _COMPARED_LEVELS) -> bool:
@@ -235,10 +235,10 @@ def _agrees(after: Any, *, seen: Any, source: Any, levels: int = _COMPARED_LEVEL
 def _overlaid(value: Any, kept: Any) -> Any:
     """A copy of the value with the kept fields in it."""
     if isinstance(value, dict) and isinstance(kept, dict):
-        found = dict(value)
+        overlaid = dict(value)
         for field, part in kept.items():
-            found[field] = _overlaid(value[field], part) if field in value else deep_copy(part)
-        return found
+            overlaid[field] = _overlaid(value[field], part) if field in value else deep_copy(part)
+        return overlaid
     if isinstance(value, list) and isinstance(kept, list) and _are_recognisable(value, kept):
         parts = {_identity(part): part for part in kept}
         items = [_overlaid(item, parts.pop(_identity(item), {})) for item in value]

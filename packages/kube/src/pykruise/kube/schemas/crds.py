@@ -123,8 +123,8 @@ def shaped_like(type_: type, *, is_open: bool = False) -> Meta:
 def structural_schema(type_: Any) -> Document:
     """The structural schema of a Struct type (or of any type of its fields), with descriptions."""
     info = inspect.type_info(type_)
-    found, _ = _schema_of(info)
-    return _described(found, "", info)
+    result, _ = _schema_of(info)
+    return _described(result, "", info)
 
 
 def with_schema_at(schema: Document, path: str, part: Mapping[str, Any]) -> Document:
@@ -190,9 +190,9 @@ def _object(info: inspect.StructType) -> Document:
     properties: Document = {}
     required: list[str] = []
     texts = descriptions.of_fields(info.cls)
-    for field in sorted(info.fields, key=lambda one: one.encode_name):
-        found, always = _schema_of(field.type)
-        properties[field.encode_name] = _described(found, texts.get(field.name, ""), field.type)
+    for field in sorted(info.fields, key=lambda field: field.encode_name):
+        result, always = _schema_of(field.type)
+        properties[field.encode_name] = _described(result, texts.get(field.name, ""), field.type)
         if field.required or always:
             required.append(field.encode_name)
     whole: Document = {"type": "object", "properties": properties}
@@ -214,10 +214,10 @@ def _blank(schema: Mapping[str, Any]) -> Any:
     return blank_of(schema) if schema.get("type") == "object" else _BLANKS.get(schema.get("type", ""), "")
 
 
-def _described(found: Document, text: str, info: inspect.Type) -> Document:
+def _described(value: Document, text: str, info: inspect.Type) -> Document:
     """The schema with its description: the field's own, or that of the class it holds."""
     text = text or _class_text(info)
-    return {"description": text, **found} if text else found
+    return {"description": text, **value} if text else value
 
 
 def _class_text(info: inspect.Type) -> str:
@@ -361,9 +361,9 @@ def webhook_conversion(
 
 def _root(root: Any, embeds: Mapping[str, Document]) -> Document:
     """The schema of a whole object: only `spec` can be required, the API server sees to the rest."""
-    found = structural_schema(root)
-    found["properties"]["metadata"] = {"type": "object"}
-    found.pop("required", None)
+    result = structural_schema(root)
+    result["properties"]["metadata"] = {"type": "object"}
+    result.pop("required", None)
     for path, part in embeds.items():
-        found = with_schema_at(found, path, part)
-    return found
+        result = with_schema_at(result, path, part)
+    return result

@@ -45,10 +45,10 @@ def of_fields(cls: type) -> Mapping[str, str]:
 
 @cache
 def _of_fields(cls: type) -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for each in reversed(cls.__mro__):
-        found |= _own(each)
-    return found
+        fields |= _own(each)
+    return fields
 
 
 def _own(cls: type) -> Mapping[str, str]:

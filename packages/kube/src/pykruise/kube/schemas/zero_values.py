@@ -20,15 +20,17 @@ def filled(value: Any, kind: str, *, amounts: bool = False) -> Any:
     if kind == "quantity" and amounts:
         return _ZEROS[kind]
     if kind.startswith("[]") and isinstance(value, list):
-        return [_item(one, kind[2:], amounts) for one in value]
+        return [_item(item, kind[2:], amounts) for item in value]
     if not isinstance(value, dict):
         return value
     if kind.startswith("{}"):
-        return {name: _item(one, kind[2:], amounts) for name, one in value.items()}
+        return {name: _item(part, kind[2:], amounts) for name, part in value.items()}
     fields = fields_of(kind) or {}
     return {
-        name: filled(one, fields[name].kind, amounts=amounts) if name in fields and one is not None else one
-        for name, one in value.items()
+        name: filled(part, fields[name].kind, amounts=amounts)
+        if name in fields and part is not None
+        else part
+        for name, part in value.items()
     }
 
 

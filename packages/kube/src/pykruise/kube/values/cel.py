@@ -41,19 +41,19 @@ Interests = Mapping[str, Sequence[Meant]]
 
 def any_of(terms: Iterable[str]) -> str:
     """One of these holds. The text depends on which terms there are, not on their order or number."""
-    found = sorted(set(terms) - {NEVER})
-    if ALWAYS in found or len(found) > MOST_TERMS:
+    result = sorted(set(terms) - {NEVER})
+    if ALWAYS in result or len(result) > MOST_TERMS:
         return ALWAYS
-    if len(found) == 1:
-        return found[0]
-    return " || ".join(f"({one})" for one in found) or NEVER
+    if len(result) == 1:
+        return result[0]
+    return " || ".join(f"({text})" for text in result) or NEVER
 
 
-def both(one: str, other: str) -> str:
+def both(text: str, other: str) -> str:
     """Both hold."""
-    if NEVER in (one, other):
+    if NEVER in (text, other):
         return NEVER
-    terms = [term for term in (one, other) if term != ALWAYS]
+    terms = [term for term in (text, other) if term != ALWAYS]
     return terms[0] if len(terms) == 1 else " && ".join(f"({term})" for term in terms) or ALWAYS
 
 
@@ -61,13 +61,13 @@ def meant_by(interests: Interests, kind: str) -> str:
     """That some object of the kind means `object`, a namespaced one of `request`."""
     if kind not in interests:
         return ALWAYS
-    found = interests[kind]
+    meants = interests[kind]
     by_selector: dict[str, set[str] | None] = {}
-    for one in found:
-        term = _selected(one.selector)
+    for meant in meants:
+        term = _selected(meant.selector)
         places = by_selector.setdefault(term, set())
-        if places is not None and one.namespaces:
-            places.update(one.namespaces)
+        if places is not None and meant.namespaces:
+            places.update(meant.namespaces)
         else:
             by_selector[term] = None
     return any_of(_within(places, term) for term, places in by_selector.items())
@@ -82,23 +82,23 @@ def _within(namespaces: set[str] | None, term: str) -> str:
 def _selected(selector: Selector) -> str:
     if selector.selects_nothing:
         return NEVER
-    terms = [term for one in selector.requirements if (term := _required(one)) != ALWAYS]
+    terms = [term for requirement in selector.requirements if (term := _required(requirement)) != ALWAYS]
     return " && ".join(terms) or ALWAYS
 
 
-def _required(one: Requirement) -> str:
-    if is_valid_label_key(one.key) or any(map(is_valid_label_value, one.values)):
+def _required(requirement: Requirement) -> str:
+    if is_valid_label_key(requirement.key) or any(map(is_valid_label_value, requirement.values)):
         return ALWAYS
-    has = f'has({_LABELS}) && "{one.key}" in {_LABELS}'
-    match one.operator:
+    has = f'has({_LABELS}) && "{requirement.key}" in {_LABELS}'
+    match requirement.operator:
         case Operator.EXISTS:
             return has
         case Operator.DOES_NOT_EXIST:
             return f"!({has})"
         case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
-            return f'{has} && {_LABELS}["{one.key}"] in {_texts(one.values)}'
+            return f'{has} && {_LABELS}["{requirement.key}"] in {_texts(requirement.values)}'
         case Operator.NOT_EQUALS | Operator.NOT_IN:
-            return f'!({has} && {_LABELS}["{one.key}"] in {_texts(one.values)})'
+            return f'!({has} && {_LABELS}["{requirement.key}"] in {_texts(requirement.values)})'
     return ALWAYS
 
 

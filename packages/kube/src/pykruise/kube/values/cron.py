@@ -158,9 +158,9 @@ def _latest(schedule: Fields, known: Instant, until: Instant) -> Instant:
     """The latest time up to `until`; `known` is one. Looks back from the end, in spans that grow."""
     span = 3600.0
     while until - span > known:
-        found = schedule.next(until - span)
-        if found is not None and found <= until:
-            known = found
+        result = schedule.next(until - span)
+        if result is not None and result <= until:
+            known = result
             break
         span *= 2
     while (later := schedule.next(known)) is not None and later <= until:

@@ -66,15 +66,15 @@ def _entries(entries: Mapping[str, Any]) -> Iterator[Credential]:
                 user, _, password = b64decode(entry["auth"]).decode().partition(":")
             except (ValueError, binascii.Error):
                 continue
-        found = Credential(
+        credential = Credential(
             where=_normal(where),
             username=str(user or ""),
             password=str(password or ""),
             identity_token=str(entry.get("identitytoken") or ""),
             registry_token=str(entry.get("registrytoken") or ""),
         )
-        if found.username or found.identity_token or found.registry_token:
-            yield found
+        if credential.username or credential.identity_token or credential.registry_token:
+            yield credential
 
 
 def _normal(where: str) -> str:
@@ -90,8 +90,8 @@ def _normal(where: str) -> str:
 
 def matching_credentials(credentials: Iterable[Credential], repository: str) -> list[Credential]:
     """Those for an image, the longest match first. `repository`: in full, `docker.io/library/nginx`."""
-    found = [one for one in credentials if _is_for(one.where, repository)]
-    return sorted(found, key=lambda one: -len(one.where))
+    result = [credential for credential in credentials if _is_for(credential.where, repository)]
+    return sorted(result, key=lambda credential: -len(credential.where))
 
 
 def _is_for(where: str, repository: str) -> bool:

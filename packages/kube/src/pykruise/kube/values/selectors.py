@@ -136,15 +136,15 @@ class _Index(msgspec.Struct, frozen=True):
     """How many labels must be there."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        found = 0
+        number = 0
         for key, value in labels.items():
             rule = self.rules.get(key)
             if rule is None:
                 continue
             if not rule.allows(value):
                 return False
-            found += rule.is_required
-        return found == self.required
+            number += rule.is_required
+        return number == self.required
 
 
 _LARGE: Final = 16
@@ -171,10 +171,10 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _index(self) -> _Index | None:
-        size = len(self.requirements) + sum(len(one.values) for one in self.requirements)
+        size = len(self.requirements) + sum(len(requirement.values) for requirement in self.requirements)
         if size <= _LARGE:
             return None
-        rules = {key: _rule_of(found) for key, found in _by_key(self.requirements).items()}
+        rules = {key: _rule_of(requirements) for key, requirements in _by_key(self.requirements).items()}
         return _Index(rules, sum(rule.is_required for rule in rules.values()))
 
     @property
@@ -192,7 +192,11 @@ class Selector(msgspec.Struct, frozen=True, dict=True):
 
     def listed_values(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Labels that must be there with one of some values, and these values."""
-        return ((one.key, one.values) for one in self.requirements if one.operator in _ONE_OF)
+        return (
+            (requirement.key, requirement.values)
+            for requirement in self.requirements
+            if requirement.operator in _ONE_OF
+        )
 
     def __str__(self) -> str:
         """Canonical text, `a=b,c in (x,y),!d,e`, as it goes into a query or `status.labelSelector`."""
@@ -241,32 +245,45 @@ def selector_from(doc: Mapping[str, Any] | None) -> Selector:
     return Selector(tuple(requirements)) if requirements else EVERYTHING
 
 
-def overlap(one: Selector, other: Selector) -> bool:
+def overlap(selector: Selector, other: Selector) -> bool:
     """Whether there could be an object that both select. Exact, but for < and >, which it takes as met."""
-    if one.selects_nothing or other.selects_nothing:
+    if selector.selects_nothing or other.selects_nothing:
         return False
-    by_key = _by_key((*one.requirements, *other.requirements))
+    by_key = _by_key((*selector.requirements, *other.requirements))
     return all(_can_be_met(requirements) for requirements in by_key.values())
 
 
 def _by_key(requirements: Iterable[Requirement]) -> dict[str, list[Requirement]]:
-    found: dict[str, list[Requirement]] = {}
+    key: dict[str, list[Requirement]] = {}
     for requirement in requirements:
-        found.setdefault(requirement.key, []).append(requirement)
-    return found
+        key.setdefault(requirement.key, []).append(requirement)
+    return key
 
 
 def _rule_of(requirements: Sequence[Requirement]) -> _KeyRule:
     """What the requirements, all about one label, say together."""
-    listed = [frozenset(one.values) for one in requirements if one.operator in _LISTING]
-    above = [int(one.values[0]) for one in requirements if one.operator is Operator.GREATER_THAN]
-    below = [int(one.values[0]) for one in requirements if one.operator is Operator.LESS_THAN]
+    listed = [
+        frozenset(requirement.values) for requirement in requirements if requirement.operator in _LISTING
+    ]
+    above = [
+        int(requirement.values[0])
+        for requirement in requirements
+        if requirement.operator is Operator.GREATER_THAN
+    ]
+    below = [
+        int(requirement.values[0])
+        for requirement in requirements
+        if requirement.operator is Operator.LESS_THAN
+    ]
     return _KeyRule(
-        is_required=any(one.operator not in _MET_BY_ABSENCE for one in requirements),
-        is_refused=any(one.operator is Operator.DOES_NOT_EXIST for one in requirements),
+        is_required=any(requirement.operator not in _MET_BY_ABSENCE for requirement in requirements),
+        is_refused=any(requirement.operator is Operator.DOES_NOT_EXIST for requirement in requirements),
         listed=frozenset.intersection(*listed) if listed else None,
         excluded=frozenset(
-            value for one in requirements if one.operator in _EXCLUDING for value in one.values
+            value
+            for requirement in requirements
+            if requirement.operator in _EXCLUDING
+            for value in requirement.values
         ),
         above=max(above, default=None),
         below=min(below, default=None),
@@ -275,14 +292,19 @@ def _rule_of(requirements: Sequence[Requirement]) -> _KeyRule:
 
 def _can_be_met(requirements: Sequence[Requirement]) -> bool:
     """Whether one label, absent or of some value, meets all of them; they are about the same key."""
-    listed = [{*one.values} for one in requirements if one.operator in _LISTING]
-    if all(one.operator in _MET_BY_ABSENCE for one in requirements):
+    listed = [{*requirement.values} for requirement in requirements if requirement.operator in _LISTING]
+    if all(requirement.operator in _MET_BY_ABSENCE for requirement in requirements):
         return True
-    if any(one.operator is Operator.DOES_NOT_EXIST for one in requirements):
+    if any(requirement.operator is Operator.DOES_NOT_EXIST for requirement in requirements):
         return False
     if not listed:
         return True
-    excluded = {value for one in requirements if one.operator in _EXCLUDING for value in one.values}
+    excluded = {
+        value
+        for requirement in requirements
+        if requirement.operator in _EXCLUDING
+        for value in requirement.values
+    }
     return bool(set.intersection(*listed) - excluded)
 
 
@@ -369,8 +391,8 @@ def _count_errors(operator: Operator, values: Sequence[str]) -> list[str]:
             ]
     if not problem:
         return []
-    found = f"[]string{{{', '.join(map(quoted, values))}}}" if values else "[]string(nil)"
-    return [f"values: Invalid value: {excerpt(found)}: {problem}"]
+    text = f"[]string{{{', '.join(map(quoted, values))}}}" if values else "[]string(nil)"
+    return [f"values: Invalid value: {excerpt(text)}: {problem}"]
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)

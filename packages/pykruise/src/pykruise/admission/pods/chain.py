@@ -149,13 +149,15 @@ def _of_any_pod(review: Reviewer) -> Reviewer:
     failed: each time that would cost as much as the rest of the review."""
 
     async def answer(request: AdmissionRequest) -> AdmissionAnswer:
-        found, failure = ALLOWED, None
+        admission_answer, failure = ALLOWED, None
         try:
-            found = await review(request)
+            admission_answer = await review(request)
         except Exception as error:
             failure = error
-        if failure is None and (found.refusal is None or found.refusal.code != _INTERNAL):
-            return found
+        if failure is None and (
+            admission_answer.refusal is None or admission_answer.refusal.code != _INTERNAL
+        ):
+            return admission_answer
         try:
             given = read_pods(request)
         except ValueError as error:
@@ -164,7 +166,7 @@ def _of_any_pod(review: Reviewer) -> Reviewer:
             return await review(given)
         if failure is not None:
             raise failure
-        return found
+        return admission_answer
 
     return answer
 

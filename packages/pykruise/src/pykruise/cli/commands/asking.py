@@ -218,7 +218,7 @@ def simulate(
 
 def _target(words: Sequence[str]) -> str | None:
     """`clonesets/web`, also of `clone web`."""
-    if len(words) > 2 or (len(words) == 2 and any("/" in one for one in words)):
+    if len(words) > 2 or (len(words) == 2 and any("/" in word for word in words)):
         raise click.UsageError(f"{' '.join(words)}: say one object, clonesets/web or clone web")
     return "/".join(words) if words else None
 

@@ -200,7 +200,7 @@ def prometheus(namespace: str, state: bool) -> None:
     from pykruise.manager.monitoring import pod_monitor, prometheus_rule
 
     documents = (pod_monitor(namespace=namespace, has_state=state), prometheus_rule(namespace=namespace))
-    click.echo("---\n".join(document_text(one) for one in documents), nl=False)
+    click.echo("---\n".join(document_text(document) for document in documents), nl=False)
 
 
 @manifests.command(short_help="A board for Grafana.")

@@ -44,7 +44,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def about(self) -> dict[str, Any]:
         """What `plan` says of an object of any kind: fields of a Foreseen."""
-        old, new = (one and one.get("spec") for one in (self.live, self.wanted))
+        old, new = (entry and entry.get("spec") for entry in (self.live, self.wanted))
         return {
             "kind": self.resource.kind,
             "namespace": self.key.namespace,
@@ -153,7 +153,7 @@ def changed_paths(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
             yield from changed_paths(old.get(key), new.get(key), f"{path}.{key}")
         return
     if isinstance(old, list) and isinstance(new, list) and _are_named(old) and _are_named(new):
-        before, after = ({one["name"]: one for one in items} for items in (old, new))
+        before, after = ({item["name"]: item for item in items} for items in (old, new))
         for name in sorted({*before, *after}):
             yield from changed_paths(before.get(name), after.get(name), f"{path}[{name}]")
         return
@@ -161,4 +161,4 @@ def changed_paths(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
 
 
 def _are_named(items: Sequence[Any]) -> bool:
-    return all(isinstance(one, Mapping) and isinstance(one.get("name"), str) for one in items)
+    return all(isinstance(item, Mapping) and isinstance(item.get("name"), str) for item in items)

@@ -61,26 +61,26 @@ async def _read(client: Client, resource: Resource, namespace: str) -> Sequence[
 
 def gone_below(budgets: Budgets, pods: Sequence[PodView], *, lowest: int) -> Iterator[str]:
     """Each budget that protects some of a workload's `pods`, and more of them than `lowest` available ones leave."""
-    for one in budgets.disruption:
-        found = _described(
-            one, selected_by(one), pods, lowest=lowest, wanted="desiredHealthy", now="currentHealthy"
+    for entry in budgets.disruption:
+        result = _described(
+            entry, selected_by(entry), pods, lowest=lowest, wanted="desiredHealthy", now="currentHealthy"
         )
-        for name, wanted, left in found:
+        for name, wanted, left in result:
             yield (
                 f"PodDisruptionBudget {name} wants {wanted} available, and {left} are left at times: "
                 "managers are not held up by it, but drains wait meanwhile"
             )
-    for one in budgets.unavailable:
-        name = str(one["metadata"]["name"])
-        found = _described(
-            one,
+    for entry in budgets.unavailable:
+        name = str(entry["metadata"]["name"])
+        result = _described(
+            entry,
             lambda pod, name=name: budget_name_of(pod) == name,  # type: ignore[misc]
             pods,
             lowest=lowest,
             wanted="desiredAvailable",
             now="currentAvailable",
         )
-        for name, wanted, left in found:
+        for name, wanted, left in result:
             yield (
                 f"PodUnavailableBudget {name} wants {wanted} available, and {left} are left at times: "
                 "a webhook that asks it refuses what goes below"

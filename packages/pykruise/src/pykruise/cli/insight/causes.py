@@ -60,16 +60,16 @@ def cause_of(
     obstacle = blocker_of(view, lifecycle, min_ready_seconds=min_ready_s, now=now)
     if obstacle is None:
         return None
-    found = _explained(obstacle, pod, view, min_ready_s=min_ready_s)
-    return _with_claims(found, pod, claims) if found.code == Code.UNBOUND_CLAIMS else found
+    cause = _explained(obstacle, pod, view, min_ready_s=min_ready_s)
+    return _with_claims(cause, pod, claims) if cause.code == Code.UNBOUND_CLAIMS else cause
 
 
-def _with_claims(found: Cause, pod: Document, claims: Mapping[str, str]) -> Cause:
+def _with_claims(cause: Cause, pod: Document, claims: Mapping[str, str]) -> Cause:
     """Named: the PVCs of this pod that have no volume, and what is missing for them."""
     volumes = pod["spec"].get("volumes") or ()
-    names = [str((one.get("persistentVolumeClaim") or {}).get("claimName")) for one in volumes]
+    names = [str((volume.get("persistentVolumeClaim") or {}).get("claimName")) for volume in volumes]
     texts = [f"PVC {name} {claims[name]}" for name in names if name in claims]
-    return msgspec.structs.replace(found, words="; ".join([found.words, *texts])) if texts else found
+    return msgspec.structs.replace(cause, words="; ".join([cause.words, *texts])) if texts else cause
 
 
 def _terminating(meta: Mapping[str, Any], node: str, lost_nodes: Collection[str]) -> Cause:
@@ -123,22 +123,22 @@ def _explained(obstacle: Reason, pod: Document, view: PodView, *, min_ready_s: i
 
 
 def _waiting_message(pod: Document) -> str:
-    messages = ((one.get("state") or {}).get("waiting") or {} for one in _containers(pod))
-    return next((str(one["message"]) for one in messages if one.get("message")), "")
+    messages = ((container.get("state") or {}).get("waiting") or {} for container in _containers(pod))
+    return next((str(message["message"]) for message in messages if message.get("message")), "")
 
 
 def _failing(given: Cause, pod: Document) -> Cause:
     """Exit code and message of the container that does not start, or ends again and again."""
-    for one in _containers(pod):
-        state, name = one.get("state") or {}, one.get("name")
-        ended = state.get("terminated") or (one.get("lastState") or {}).get("terminated") or {}
+    for container in _containers(pod):
+        state, name = container.get("state") or {}, container.get("name")
+        ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
         if ended.get("exitCode"):
             why = ended.get("reason") or "Error"
             return msgspec.structs.replace(
                 given,
                 code=Code.CONTAINER_FAILS,
                 words=f"container {name} ends again and again: exit code {ended['exitCode']} ({why}), "
-                f"{one.get('restartCount', 0)} restarts",
+                f"{container.get('restartCount', 0)} restarts",
                 since=parse_time(ended["finishedAt"]) if ended.get("finishedAt") else None,
                 remedy=f"read its log (kubectl logs -c {name} --previous), correct the template",
                 container=str(name),
@@ -150,10 +150,13 @@ def _failing(given: Cause, pod: Document) -> Cause:
 
 
 def _not_ready(given: Cause, pod: Document) -> Cause:
-    if any(((one.get("state") or {}).get("terminated") or {}).get("exitCode") for one in _containers(pod)):
+    if any(
+        ((container.get("state") or {}).get("terminated") or {}).get("exitCode")
+        for container in _containers(pod)
+    ):
         return _failing(given, pod)
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    unready = [one["name"] for one in statuses if not one.get("ready")]
+    unready = [status["name"] for status in statuses if not status.get("ready")]
     names = ", ".join(unready)
     return msgspec.structs.replace(
         given,
@@ -172,8 +175,8 @@ def _containers(pod: Document) -> Iterator[Mapping[str, Any]]:
 
 def _condition(pod: Document, kind: str) -> Mapping[str, Any]:
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    found: Mapping[str, Any] = next((one for one in conditions if one.get("type") == kind), {})
-    return found
+    condition: Mapping[str, Any] = next((item for item in conditions if item.get("type") == kind), {})
+    return condition
 
 
 def _changed(condition: Mapping[str, Any]) -> Instant | None:

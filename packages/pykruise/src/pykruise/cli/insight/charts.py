@@ -48,7 +48,7 @@ def terminal_chart(played: Played, *, width: int = _WIDTH) -> list[str]:
                 row("available", lambda sample: sample.available, min),  # a dip must not hide in its column
             ]
         ),
-        *(row(one[:9], partial(_in_subset, one), max) for one in _subsets(played)),
+        *(row(subset[:9], partial(_in_subset, subset), max) for subset in _subsets(played)),
         f"{'':9s} └0s{short_duration(end_s):─>{width - 2}s}┘",
     ]
 
@@ -163,28 +163,28 @@ class _Picture:
 
     def _marks(self) -> list[str]:
         """A line with a title where something happens from outside."""
-        found = []
+        marks = []
         for at_s, what in self._played.events:
             if any(word in what.lower() for word in _OUTSIDE):
                 (x, y0), (_, y1) = self._point(at_s, 0), self._point(at_s, self._top)
-                found.append(
+                marks.append(
                     f'<line x1="{x}" y1="{y0}" x2="{x}" y2="{y1}" stroke="#e03131" stroke-dasharray="2 3">'
                     f"<title>{_escaped(what)}</title></line>"
                     f'<text x="{x + 3}" y="{y1 + 10}" fill="#e03131" font-size="10">{_escaped(what)}</text>'
                 )
-        return found
+        return marks
 
     def _axes(self) -> list[str]:
-        found = []
+        axes = []
         for number in range(0, self._top + 1, max(self._top // 5, 1)):
             y = self._point(0, number)[1]
-            found.append(f'<text x="{_MARGIN - 8}" y="{y}" text-anchor="end">{number}</text>')
+            axes.append(f'<text x="{_MARGIN - 8}" y="{y}" text-anchor="end">{number}</text>')
         for part in range(5):
             x, label = self._point(self._end_s * part / 4, 0)[0], short_duration(self._end_s * part / 4)
-            found.append(f'<text x="{x}" y="{_SIZE[1] - _MARGIN + 16}" text-anchor="middle">{label}</text>')
+            axes.append(f'<text x="{x}" y="{_SIZE[1] - _MARGIN + 16}" text-anchor="middle">{label}</text>')
         middle_x, middle_y = _MARGIN + self._width / 2, _MARGIN + self._height / 2
         return [
-            *found,
+            *axes,
             f'<text x="{middle_x}" y="{_SIZE[1] - _MARGIN + 32}" text-anchor="middle">time since the change</text>',
             f'<text x="16" y="{middle_y}" text-anchor="middle" transform="rotate(-90 16 {middle_y})">pods</text>',
         ]
@@ -192,12 +192,12 @@ class _Picture:
     def _legend(self, subsets: Sequence[tuple[str, str]]) -> list[str]:
         legend = [("#3f7fbf", "new revision"), ("#c9d6e8", "older revisions"), ("#d9480f", "available")]
         legend += [(colour, f"subset {_escaped(name)}") for colour, name in subsets]
-        found = []
+        result = []
         for number, (colour, name) in enumerate(legend):
             x = _MARGIN + number * min(140, self._width // len(legend))
-            found.append(f'<rect x="{x}" y="{_SIZE[1] - 16}" width="10" height="10" fill="{colour}"/>')
-            found.append(f'<text x="{x + 15}" y="{_SIZE[1] - 7}">{name}</text>')
-        return found
+            result.append(f'<rect x="{x}" y="{_SIZE[1] - 16}" width="10" height="10" fill="{colour}"/>')
+            result.append(f'<text x="{x + 15}" y="{_SIZE[1] - 7}">{name}</text>')
+        return result
 
 
 def _escaped(text: str) -> str:

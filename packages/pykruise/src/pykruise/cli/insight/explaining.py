@@ -113,9 +113,9 @@ def _headline(sight: Sight, plan: Plan, status: Mapping[str, Any]) -> str:
 
 
 def _condition_of(status: Mapping[str, Any]) -> str:
-    for one in status.get("conditions") or ():
-        if one.get("type") == WAITING and one.get("status") == "True":
-            return f"{one.get('reason')}: {one.get('message')}"
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == WAITING and condition.get("status") == "True":
+            return f"{condition.get('reason')}: {condition.get('message')}"
     return ""
 
 
@@ -267,13 +267,13 @@ _SELECTOR_OVERLAP: Final = "SelectorOverlap"
 
 
 def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
-    for one in status.get("conditions") or ():
-        message, since = str(one.get("message") or ""), one.get("lastTransitionTime") or ""
-        reason = one.get("reason")
-        if one.get("type") in _FAILED and one.get("status") == "True":
+    for condition in status.get("conditions") or ():
+        message, since = str(condition.get("message") or ""), condition.get("lastTransitionTime") or ""
+        reason = condition.get("reason")
+        if condition.get("type") in _FAILED and condition.get("status") == "True":
             if reason not in _SAID_BY_PODS:
                 yield _failure(reason, message, since)
-        elif one.get("type") == _SELECTOR_OVERLAP and one.get("status") == "True":
+        elif condition.get("type") == _SELECTOR_OVERLAP and condition.get("status") == "True":
             yield Wait(
                 code=Code.OTHER_OWNERS,
                 words=f"{_SELECTOR_OVERLAP}: {message}",
@@ -282,7 +282,7 @@ def _conditions(status: Mapping[str, Any]) -> Iterator[Wait]:
             )
         elif reason == "ProgressDeadlineExceeded":
             words = f"no progress within progressDeadlineSeconds: {message}"
-            yield Wait(code=Code.DEADLINE, words=words, since=one.get("lastUpdateTime") or since)
+            yield Wait(code=Code.DEADLINE, words=words, since=condition.get("lastUpdateTime") or since)
 
 
 def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, Any]) -> Iterator[Wait]:
@@ -290,12 +290,12 @@ def _failed_writes(stored: Mapping[str, Any], plan: Plan, status: Mapping[str, A
     status knows nothing of them."""
     if not plan.stages:
         return
-    known = {one.get("message") for one in status.get("conditions") or () if one.get("type") in _FAILED}
-    for one in stored.get("conditions") or ():
-        is_failure = one.get("type") in {*_FAILED, WAITING} and one.get("status") == "True"
-        message = str(one.get("message") or "")
-        if is_failure and one.get("reason") in NOT_WRITTEN and message not in known:
-            yield _failure(one.get("reason"), message, one.get("lastTransitionTime") or "")
+    known = {item.get("message") for item in status.get("conditions") or () if item.get("type") in _FAILED}
+    for condition in stored.get("conditions") or ():
+        is_failure = condition.get("type") in {*_FAILED, WAITING} and condition.get("status") == "True"
+        message = str(condition.get("message") or "")
+        if is_failure and condition.get("reason") in NOT_WRITTEN and message not in known:
+            yield _failure(condition.get("reason"), message, condition.get("lastTransitionTime") or "")
 
 
 def _failure(reason: Any, message: str, since: str) -> Wait:
@@ -317,7 +317,7 @@ def _is_said_better(skipped: Wait, cause: Cause | None) -> bool:
 
 def _skipped(name: str, reason: Reason, down: Sequence[str]) -> Wait:
     words = reason.message
-    others = [one for one in down if one != name]
+    others = [text for text in down if text != name]
     if reason.code == Code.BUDGET and others:
         words += f" by {', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
     return Wait(code=reason.code, words=words, pods=(name,), remedy=remedy_of(reason))
@@ -349,14 +349,14 @@ def harmless(
     """
     blocked = [wait for wait in waits if wait.code in _IN_PLACE_ONLY]
     if blocked:
-        waits = [*blocked, *(one for one in waits if one not in blocked and one.code not in _LIMITS)]
+        waits = [*blocked, *(wait for wait in waits if wait not in blocked and wait.code not in _LIMITS)]
     back = _way_back(sight, plan, status) if way_back is None else way_back
-    found = cleared_first(waits)
+    harmless = cleared_first(waits)
     if not isinstance(sight.kind.insight, WorkloadInsight):
-        return found
+        return harmless
     replaces = sight.kind.insight.replaces_stuck(sight.document["spec"])
     namespace = sight.document["metadata"]["namespace"]
-    return tuple(with_way_back(wait, back, replaces_stuck=replaces, namespace=namespace) for wait in found)
+    return tuple(with_way_back(wait, back, replaces_stuck=replaces, namespace=namespace) for wait in harmless)
 
 
 def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str) -> Wait:
@@ -365,7 +365,7 @@ def with_way_back(wait: Wait, back: str, *, replaces_stuck: bool, namespace: str
     if wait.code not in _OF_THE_TEMPLATE:
         return wait
     then = "" if replaces_stuck else f"; then kubectl delete pod {' '.join(wait.pods)} -n {namespace}"
-    ways = [f"{one}{then}" for one in (wait.remedy, back) if one]
+    ways = [f"{text}{then}" for text in (wait.remedy, back) if text]
     return msgspec.structs.replace(wait, remedy="; or ".join(ways))
 
 
@@ -438,7 +438,7 @@ def next_of(plan: Plan, waits: Sequence[Wait]) -> Iterator[str]:
         for chain in stage.chains:
             reasons.setdefault(chain.steps[-1].because, []).append(chain.subject)
         for because, subjects in reasons.items():
-            yield f"{stage.purpose}: {_listed([one for one in subjects if one])}{because}"
+            yield f"{stage.purpose}: {_listed([subject for subject in subjects if subject])}{because}"
     if plan.stages:
         return
     if plan.requeue_after_s is not None:
@@ -459,16 +459,16 @@ def _listed(names: Sequence[str]) -> str:
 
 def text(explanation: Explanation, *, now: Instant) -> str:
     """As a person reads it."""
-    one = explanation
-    where = f"{one.namespace}/{one.name}" if one.namespace else one.name
-    lines = [f"{one.kind} {where}: {one.phase}. {_capital(one.headline)}."]
-    if one.condition:
-        lines += ["", f"Condition: {one.condition}"]
-    if one.done:
-        lines += ["", "Done", *(f"  {line}" for line in one.done)]
-    lines += waits_lines(one, now=now)
-    if one.next:
-        lines += ["", "Next", *(f"  {line}" for line in one.next)]
+    item = explanation
+    where = f"{item.namespace}/{item.name}" if item.namespace else item.name
+    lines = [f"{item.kind} {where}: {item.phase}. {_capital(item.headline)}."]
+    if item.condition:
+        lines += ["", f"Condition: {item.condition}"]
+    if item.done:
+        lines += ["", "Done", *(f"  {line}" for line in item.done)]
+    lines += waits_lines(item, now=now)
+    if item.next:
+        lines += ["", "Next", *(f"  {line}" for line in item.next)]
     return "\n".join(lines) + "\n"
 
 

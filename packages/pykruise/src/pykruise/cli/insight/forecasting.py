@@ -57,8 +57,8 @@ async def forecast(
     client: Client, document: Document, *, namespace: str, now: Instant, settings: Settings | None = None
 ) -> Forecast:
     """Look, ask admission in a dry run, and play. Writes nothing. Raises KubeError for what cannot be read."""
-    found, _ = await forecast_and_play(client, document, namespace=namespace, now=now, settings=settings)
-    return found
+    forecast, _ = await forecast_and_play(client, document, namespace=namespace, now=now, settings=settings)
+    return forecast
 
 
 async def forecast_and_play(
@@ -86,14 +86,14 @@ async def forecast_and_play(
         return _described(verdict.about, workload, None, wanted, played, settings), played
     sight = await look(client, workload, key, now=now, settings=settings)
     played = await asyncio.to_thread(play, await _copy(client, sight, wanted, now=now, settings=settings))
-    found = _described(verdict.about, workload, sight, wanted, played, settings)
-    if not found.batches:
-        return found, played
+    forecast = _described(verdict.about, workload, sight, wanted, played, settings)
+    if not forecast.batches:
+        return forecast, played
     budgets = await read_budgets(
         client, namespace, are_asked=workload_insight(workload).asks_budgets(settings.of(workload))
     )
-    notes = gone_below(budgets, sight.snapshot.pods, lowest=found.lowest_available)
-    return msgspec.structs.replace(found, notes=tuple(notes)), played
+    notes = gone_below(budgets, sight.snapshot.pods, lowest=forecast.lowest_available)
+    return msgspec.structs.replace(forecast, notes=tuple(notes)), played
 
 
 # The copy
@@ -153,14 +153,14 @@ def _described(
     batches = tuple(_batches(played))
     touched = {fate.pod for batch in batches for fate in batch.fates}
     before = sight.snapshot.pods if sight else ()
-    deleted = tuple(one.name for one in played.actions if one.do == "delete claim")
+    deleted = tuple(action.name for action in played.actions if action.do == "delete claim")
     return Forecast(
         **about,
         ways=_as_played(_ways(workload, sight, wanted, settings), sight, wanted, played) if sight else {},
         batches=batches,
         are_names_known=workload_insight(workload).has_known_names,
         stays=by_reason(_stays(sight, wanted, touched, played)) if sight else {},
-        claims_created=tuple(one.name for one in played.actions if one.do == "create claim"),
+        claims_created=tuple(action.name for action in played.actions if action.do == "create claim"),
         claims_deleted=deleted,
         claims_kept=_claims_kept(sight, played, deleted),
         holds=tuple(_holds(workload, sight, wanted, played)),
@@ -184,7 +184,7 @@ def _stays(sight: Sight, wanted: Document, touched: set[str], played: Played) ->
     for pod in sight.snapshot.pods:
         if not pod.is_active or pod.name in touched:
             continue
-        of = next((one for one in sight.snapshot.revisions if one.hash == pod.revision), None)
+        of = next((revision for revision in sight.snapshot.revisions if revision.hash == pod.revision), None)
         if of is not None and _same_template(of, wanted):
             yield "it is as wanted", pod.name
         else:
@@ -201,7 +201,8 @@ def _slim(template: Mapping[str, Any]) -> Any:
     metadata = {k: v for k, v in (template.get("metadata") or {}).items() if v is not None}
     spec = dict(template.get("spec") or {})
     spec["containers"] = [
-        {k: v for k, v in one.items() if k != "resources" or v} for one in spec.get("containers") or ()
+        {k: v for k, v in container.items() if k != "resources" or v}
+        for container in spec.get("containers") or ()
     ]
     return {"metadata": metadata, "spec": spec}
 
@@ -212,13 +213,13 @@ def _ways(workload: Kind, sight: Sight, wanted: Document, settings: Settings) ->
     if strategy is None:
         return {}
     used = sorted({str(pod.revision) for pod in sight.snapshot.pods if pod.is_active})
-    found: dict[str, str] = {}
+    ways: dict[str, str] = {}
     for name in used:
-        old = next((one for one in sight.snapshot.revisions if one.hash == name), None)
+        old = next((revision for revision in sight.snapshot.revisions if revision.hash == name), None)
         if old is not None and _same_template(old, wanted):
             continue
         if strategy.in_place == "never":
-            found[name] = f"recreated: {strategy.recreates_because}"
+            ways[name] = f"recreated: {strategy.recreates_because}"
             continue
         # Only the template and the annotations of a target are looked at.
         target = msgspec.structs.replace(old, template=wanted["spec"]["template"]) if old else None
@@ -228,34 +229,34 @@ def _ways(workload: Kind, sight: Sight, wanted: Document, settings: Settings) ->
         )
         if isinstance(how, NotInPlace):
             is_only = strategy.in_place == "only"
-            found[name] = f"{'not at all (InPlaceOnly)' if is_only else 'recreated'}: {how.reason}"
+            ways[name] = f"{'not at all (InPlaceOnly)' if is_only else 'recreated'}: {how.reason}"
         elif how is None:
-            found[name] = "recreated: its revision is no longer known"
+            ways[name] = "recreated: its revision is no longer known"
         else:
-            found[name] = "in place"
-    return found
+            ways[name] = "in place"
+    return ways
 
 
 def _as_played(ways: Mapping[str, str], sight: Sight, wanted: Document, played: Played) -> dict[str, str]:
     """The same, as the play has shown it: what a template does not say, such as changed volumeClaimTemplates, may force
     pods to be made anew."""
-    deleted = {one.name for one in played.actions if one.do == "delete"}
-    updated = {one.name for one in played.actions if one.do == "update in place"}
-    found = dict(ways)
+    deleted = {action.name for action in played.actions if action.do == "delete"}
+    updated = {action.name for action in played.actions if action.do == "update in place"}
+    result = dict(ways)
     for revision, way in ways.items():
         names = {pod.name for pod in sight.snapshot.pods if pod.is_active and str(pod.revision) == revision}
         if way == "in place" and names & deleted and not names & updated:
-            claims = [(one["spec"].get("volumeClaimTemplates") or []) for one in (sight.document, wanted)]
+            claims = [(entry["spec"].get("volumeClaimTemplates") or []) for entry in (sight.document, wanted)]
             why = "volumeClaimTemplates changed" if not same(*claims) else "it cannot be updated in place now"
-            found[revision] = f"recreated: {why}"
-    return found
+            result[revision] = f"recreated: {why}"
+    return result
 
 
 def _claims_kept(sight: Sight | None, played: Played, deleted: Sequence[str]) -> tuple[str, ...]:
     if sight is None:
         return ()
-    gone = {one.name for one in played.actions if one.do == "delete"}
-    gone -= {one.name for one in played.actions if one.do == "create"}
+    gone = {action.name for action in played.actions if action.do == "delete"}
+    gone -= {action.name for action in played.actions if action.do == "create"}
     mounted = (
         claim
         for pod in sight.snapshot.pods
@@ -269,7 +270,7 @@ def _claims_kept(sight: Sight | None, played: Played, deleted: Sequence[str]) ->
 def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: Played) -> Iterator[str]:
     asked = {"prepare deletion": "preDelete", "prepare update": "inPlaceUpdate"}
     for do, hook in asked.items():
-        names = [one.name for one in played.actions if one.do == do]
+        names = [action.name for action in played.actions if action.do == do]
         if names:
             yield f"the {hook} hook has to be released on {_shown(names)}"
     kept = by_reason(
@@ -289,13 +290,13 @@ def _holds(workload: Kind, sight: Sight | None, wanted: Document, played: Played
         if down:
             yield f"{len(down)} pods do not serve now and count against maxUnavailable: {_shown(down)}"
     gates = _gates(wanted)
-    if gates and any(one.do == "create" for one in played.actions):
+    if gates and any(action.do == "create" for action in played.actions):
         yield f"new pods wait for their readiness gates {', '.join(gates)}, which others have to set"
     if (wanted["spec"]["template"].get("spec") or {}).get("schedulingGates"):
         yield "new pods are not scheduled until their scheduling gates are removed"
-    for one in played.status.get("conditions") or ():
-        if one.get("type") == "FailedUpdate" and one.get("status") == "True":
-            yield str(one.get("message"))
+    for condition in played.status.get("conditions") or ():
+        if condition.get("type") == "FailedUpdate" and condition.get("status") == "True":
+            yield str(condition.get("message"))
 
 
 def _gates(wanted: Document) -> list[str]:

@@ -18,7 +18,7 @@ from pykruise.plans.kind import Kind
 
 def known_kinds() -> Sequence[Kind]:
     """Those that can be explained and planned."""
-    return tuple(one for one in kinds() if _is_known(one))
+    return tuple(kind for kind in kinds() if _is_known(kind))
 
 
 def _is_known(kind: Kind) -> bool:
@@ -36,12 +36,12 @@ def _likely(name: str) -> Iterator[Kind]:
 
 def workloads() -> Sequence[Kind]:
     """Those of them that own pods, whose rollouts and runs can be simulated."""
-    return tuple(one for one in known_kinds() if isinstance(one.insight, WorkloadInsight | JobInsight))
+    return tuple(kind for kind in known_kinds() if isinstance(kind.insight, WorkloadInsight | JobInsight))
 
 
 def clocks() -> Sequence[Kind]:
     """Those of them that make objects by a clock."""
-    return tuple(one for one in known_kinds() if isinstance(one.insight, ClockInsight))
+    return tuple(kind for kind in known_kinds() if isinstance(kind.insight, ClockInsight))
 
 
 def insight_of(kind: Kind) -> Insight:
@@ -71,10 +71,10 @@ def named(target: str) -> tuple[Kind, str]:
 def kind_named(word: str) -> Kind:
     """The kind that a word means: `clonesets`, `CloneSet`, `clone`, `clonesets.apps.kruise.io`. Raises CommandError."""
     said = word.lower()
-    for one in _likely(said.partition(".")[0]):
-        if said in _names_of(one):
-            return one
-    known = ", ".join(one.resource.plural for one in known_kinds())
+    for kind in _likely(said.partition(".")[0]):
+        if said in _names_of(kind):
+            return kind
+    known = ", ".join(item.resource.plural for item in known_kinds())
     raise CommandError(f"{word!r} is no kind that is known here; there is: {known}")
 
 
@@ -92,12 +92,12 @@ def _names_of(kind: Kind) -> set[str]:
 
 def of_document(document: Mapping[str, Any]) -> Kind:
     """The kind of a manifest. Raises CommandError for one that is not known."""
-    for one in _likely(str(document.get("kind")).lower()):
-        if is_of(one, document):
-            return one
+    for kind in _likely(str(document.get("kind")).lower()):
+        if is_of(kind, document):
+            return kind
     name = (document.get("metadata") or {}).get("name")
     what = f"{document.get('apiVersion')} {document.get('kind')} {name}"
-    known = ", ".join(f"{one.resource.kind} ({one.resource.group})" for one in known_kinds())
+    known = ", ".join(f"{item.resource.kind} ({item.resource.group})" for item in known_kinds())
     raise CommandError(f"{what}: no kind that is known here; there is: {known}")
 
 

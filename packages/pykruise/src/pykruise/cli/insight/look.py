@@ -54,22 +54,24 @@ class Sight(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def pods(self) -> Mapping[str, Document]:
         """Pods that it controls as they are stored, by name; terminating and finished ones too."""
-        found = self.listed.get(POD_VIEWS)
+        listed = self.listed.get(POD_VIEWS)
         return (
-            {} if found is None else {doc["metadata"]["name"]: doc for doc in found.owned_documents(self.uid)}
+            {}
+            if listed is None
+            else {doc["metadata"]["name"]: doc for doc in listed.owned_documents(self.uid)}
         )
 
     @property
     def claims(self) -> Sequence[ClaimView]:
         """PVCs that it controls."""
-        found = self.listed.get(CLAIM_VIEWS)
-        return () if found is None else found.owned(self.uid)
+        listed = self.listed.get(CLAIM_VIEWS)
+        return () if listed is None else listed.owned(self.uid)
 
     @property
     def budgets(self) -> Sequence[Document]:
         """PodUnavailableBudgets of its namespace; none when its manager does not ask them."""
-        found = self.listed.get(BUDGET_VIEWS)
-        return () if found is None else found.documents()
+        listed = self.listed.get(BUDGET_VIEWS)
+        return () if listed is None else listed.documents()
 
     def plan(self) -> Plan:
         """What its manager would do now."""
@@ -101,9 +103,9 @@ async def look_at(
     assert control is not None
     own = (settings or Settings()).of(kind)
     view = control.objects.projector()(encode(document))
-    reads = [one for one in views_of(control, own) if one is not control.objects]
+    reads = [view for view in views_of(control, own) if view is not control.objects]
     everywhere = kind.insight.everywhere if kind.insight is not None else ()
-    enough = {**{one: Only() for one in everywhere}, **(only or {})}
+    enough = {**{views: Only() for views in everywhere}, **(only or {})}
     listed = await list_once(
         client, dict.fromkeys((*reads, NODE_VIEWS)), namespace=view.namespace, only=enough
     )
@@ -123,7 +125,7 @@ async def look_at(
         document=document,
         snapshot=await control.snapshot(view, read),
         listed=listed,
-        nodes={one.name: one for one in nodes.values()},
+        nodes={node.name: node for node in nodes.values()},
     )
     sight = msgspec.structs.replace(sight, claim_problems=await _claim_problems(client, sight))
     if not sight.nodes:
@@ -137,8 +139,8 @@ async def _claim_problems(client: Client, sight: Sight) -> dict[str, str]:
     names = {
         name
         for pod in waiting
-        for one in pod["spec"].get("volumes") or ()
-        if (name := (one.get("persistentVolumeClaim") or {}).get("claimName"))
+        for volume in pod["spec"].get("volumes") or ()
+        if (name := (volume.get("persistentVolumeClaim") or {}).get("claimName"))
     }
     if not names:
         return {}
@@ -148,7 +150,7 @@ async def _claim_problems(client: Client, sight: Sight) -> dict[str, str]:
         classes = {metadata_of(raw).name for raw in (await client.list(STORAGE_CLASSES)).items}
     except (ForbiddenError, NotFoundError):
         return {}
-    claims = {one["metadata"]["name"]: one for one in (decode(raw) for raw in listed.items)}
+    claims = {entry["metadata"]["name"]: entry for entry in (decode(raw) for raw in listed.items)}
     return {name: problem for name in sorted(names) if (problem := _problem_of(claims.get(name), classes))}
 
 
@@ -187,4 +189,4 @@ def lost_nodes(pods: Mapping[str, Document], nodes: Sequence[Document]) -> froze
 
 def _is_ready(node: Document) -> bool:
     conditions = get_path(node, "status", "conditions", default=[])
-    return all(one["status"] == "True" for one in conditions if one["type"] == "Ready")
+    return all(condition["status"] == "True" for condition in conditions if condition["type"] == "Ready")

@@ -87,26 +87,33 @@ _WORDS = {
 }
 
 
-def outlook_lines(one: Outlook) -> list[str]:
+def outlook_lines(outlook: Outlook) -> list[str]:
     """As a person reads it."""
-    found = head_lines(one)
-    if one.change == "refused" or not one.has_changes:
-        return found
-    found += section(one.batches_title, [_batch(batch) for batch in one.batches])
-    found += section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in one.stays.items()])
-    found += section("New pods", one.new_pods)
-    found += section("Note", one.notes)
-    return found
+    lines = head_lines(outlook)
+    if outlook.change == "refused" or not outlook.has_changes:
+        return lines
+    lines += section(outlook.batches_title, [_batch(batch) for batch in outlook.batches])
+    lines += section("Stay as they are", [f"{shown(pods)}: {why}" for why, pods in outlook.stays.items()])
+    lines += section("New pods", outlook.new_pods)
+    lines += section("Note", outlook.notes)
+    return lines
 
 
-def head_lines(one: Foreseen) -> list[str]:
+def head_lines(foreseen: Foreseen) -> list[str]:
     """What becomes of the object itself; where nothing else does, that is all there is to say."""
-    title = f"{one.kind} {one.namespace}/{one.name}" if one.namespace else f"{one.kind} {one.name}"
-    if one.change == "refused":
-        return [f"{title}: would be refused", *(f"  {error}" for error in one.errors)]
-    if not one.has_changes:
+    title = (
+        f"{foreseen.kind} {foreseen.namespace}/{foreseen.name}"
+        if foreseen.namespace
+        else f"{foreseen.kind} {foreseen.name}"
+    )
+    if foreseen.change == "refused":
+        return [f"{title}: would be refused", *(f"  {error}" for error in foreseen.errors)]
+    if not foreseen.has_changes:
         return [f"{title}: nothing would change"]
-    return [f"{title}: {_WORDS[one.change]}", *section("Fields", [str(field) for field in one.fields])]
+    return [
+        f"{title}: {_WORDS[foreseen.change]}",
+        *section("Fields", [str(field) for field in foreseen.fields]),
+    ]
 
 
 def section(title: str, lines: Sequence[str]) -> list[str]:

@@ -76,8 +76,8 @@ async def look_at_pod(
     view = project_pod(raw)
     named = budget_name_of(view)
     sights: dict[str, BudgetSight] = {}
-    for one in await _budgets_about(client, view, named):
-        sights[one.name] = await look_at(client, one.key, now=now, settings=settings)
+    for budget in await _budgets_about(client, view, named):
+        sights[budget.name] = await look_at(client, budget.key, now=now, settings=settings)
     disruption = await read_disruption_budgets(client, key.namespace)
     own: BudgetSettings = (settings or Settings()).of(KIND)
     return PodSight(
@@ -85,7 +85,7 @@ async def look_at_pod(
         view=view,
         budget=sights.get(named),
         meant_by=sorted(name for name, sight in sights.items() if key.name in sight.pods),
-        disruption=[one for one in disruption if selected_by(one)(view)],
+        disruption=[entry for entry in disruption if selected_by(entry)(view)],
         settings=own,
         now=now,
     )
@@ -97,7 +97,7 @@ async def _budgets_about(client: Client, pod: PodView, named: str) -> list[Budge
         listed = await client.list(POD_UNAVAILABLE_BUDGETS, pod.namespace)
     except NotFoundError:
         return []
-    return [one for one in map(project_budget, listed.items) if one.name == named or _may_mean(one, pod)]
+    return [item for item in map(project_budget, listed.items) if item.name == named or _may_mean(item, pod)]
 
 
 def _may_mean(budget: BudgetView, pod: PodView) -> bool:
@@ -118,7 +118,7 @@ def explain_pod(sight: PodSight) -> Explanation:
     waits = ranked([*_own_waits(sight), *(of_budget.waits if of_budget is not None else ())])
     follows = (
         *_answered(answers),
-        *(says_disruption_budget(one) for one in sight.disruption),
+        *(says_disruption_budget(entry) for entry in sight.disruption),
         *(of_budget.next if of_budget is not None else ()),
     )
     return Explanation(
@@ -160,7 +160,7 @@ def _headline(sight: PodSight) -> str:
 
 
 def _own_waits(sight: PodSight) -> Iterator[Wait]:
-    pod, names = sight.view, sorted(str(one["metadata"]["name"]) for one in sight.disruption)
+    pod, names = sight.view, sorted(str(entry["metadata"]["name"]) for entry in sight.disruption)
     others = [name for name in sight.meant_by if name != budget_name_of(pod)]
     if sight.budget is not None and others:
         words = f"{' and '.join(others)} means it too, and is not asked about it"
@@ -189,7 +189,7 @@ _REFUSED: Final = "would be refused"
 def _answered(answers: dict[Operation, str]) -> Iterator[str]:
     """Operations with the same answer together."""
     for answer in dict.fromkeys(answers.values()):
-        nouns = [_NOUNS[operation] for operation, found in answers.items() if found == answer]
+        nouns = [_NOUNS[operation] for operation, text in answers.items() if text == answer]
         yield f"{', '.join(nouns)}: {answer}"
 
 
@@ -206,7 +206,7 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
     if not (settings.guards_deletion if is_deletion else settings.guards_updates):
         gate = "PodUnavailableBudgetDeleteGate" if is_deletion else "PodUnavailableBudgetUpdateGate"
         return f"no budget is asked (feature gate {gate})"
-    found = ask(
+    answer = ask(
         budget,
         pod,
         operation,
@@ -215,9 +215,9 @@ def _answer(sight: PodSight, budget: BudgetView, operation: Operation) -> str:
         settings=settings.in_place,
         is_resize_apart=settings.is_resize_apart,
     )
-    if found.refusal:
+    if answer.refusal:
         return _REFUSED
-    if found.spends:
+    if answer.spends:
         return f"would be let through, and spend one of {budget.unavailable_allowed}"
     return f"costs nothing: {_why_free(sight, budget, operation)}"
 

@@ -88,9 +88,13 @@ async def _sight_of(
     return BudgetSight(
         document=document,
         snapshot=snapshot,
-        pods={one["metadata"]["name"]: one for one in documents if one["metadata"]["name"] in wanted},
+        pods={
+            document["metadata"]["name"]: document
+            for document in documents
+            if document["metadata"]["name"] in wanted
+        },
         kept=await _kept(client, meta["namespace"], wanted, now=now),
-        disruption=[one for one in disruption if any(map(selected_by(one), snapshot.pods))],
+        disruption=[entry for entry in disruption if any(map(selected_by(entry), snapshot.pods))],
     )
 
 
@@ -99,16 +103,16 @@ async def _kept(client: Client, namespace: str, pods: set[str], *, now: Instant)
         events = [decode(raw) for raw in (await client.list(EVENTS, namespace)).items]
     except ForbiddenError:
         return {}
-    found: Counter[str] = Counter()
-    for one in events:
-        name = (one.get("involvedObject") or {}).get("name")
+    kept: Counter[str] = Counter()
+    for event in events:
+        name = (event.get("involvedObject") or {}).get("name")
         if (
-            one.get("reason") == "PubPreventPodDeletion"
+            event.get("reason") == "PubPreventPodDeletion"
             and name in pods
-            and is_fresh(one, now=now, within_s=KEPT_S)
+            and is_fresh(event, now=now, within_s=KEPT_S)
         ):
-            found[name] += one.get("count") or 1
-    return found
+            kept[name] += event.get("count") or 1
+    return kept
 
 
 # ── explain ──────────────────────────────────────────────────────────────────
@@ -118,10 +122,10 @@ def explain_budget(sight: BudgetSight) -> Explanation:
     """What is going on with the budget."""
     plan = plan_budget(sight.snapshot)
     try:
-        found: Computed | None = compute(sight.snapshot)
+        computed: Computed | None = compute(sight.snapshot)
     except AmountError:
-        found = None
-    waits = ranked(_waits(sight, plan, found))
+        computed = None
+    waits = ranked(_waits(sight, plan, computed))
     meta = sight.document["metadata"]
     return Explanation(
         kind=str(sight.document["kind"]),
@@ -129,11 +133,11 @@ def explain_budget(sight: BudgetSight) -> Explanation:
         name=meta["name"],
         verdict=verdict_of(waits, plan, sight.document),
         phase=phase_of(sight.document, waits),
-        headline=_headline(found),
-        done=tuple(_records(sight.snapshot, found)),
+        headline=_headline(computed),
+        done=tuple(_records(sight.snapshot, computed)),
         waits=waits,
         next=(
-            *_frees(sight.snapshot, found),
+            *_frees(sight.snapshot, computed),
             *map(says_disruption_budget, sight.disruption),
             *next_of(plan, waits),
         ),
@@ -148,10 +152,10 @@ def headline_of(sight: BudgetSight) -> str:
         return _headline(None)
 
 
-def _headline(found: Computed | None) -> str:
-    if found is None:
+def _headline(computed: Computed | None) -> str:
+    if computed is None:
         return "how many pods must serve cannot be worked out"
-    status = found.status
+    status = computed.status
     total, desired, current = (
         status["totalReplicas"],
         status["desiredAvailable"],
@@ -166,10 +170,10 @@ def _may_go(count: int) -> str:
     return "none may go" if count == 0 else f"{count} may go"
 
 
-def _records(snapshot: Snapshot, found: Computed | None) -> Iterator[str]:
+def _records(snapshot: Snapshot, computed: Computed | None) -> Iterator[str]:
     """Who has spent it: pods that were let go, and have not gone yet."""
     for field, lasting_s, what in _LISTS:
-        records: Mapping[str, str] = (found.status.get(field) or {}) if found is not None else {}
+        records: Mapping[str, str] = (computed.status.get(field) or {}) if computed is not None else {}
         for name, since in sorted(records.items()):
             age = snapshot.now - parse_time(since)
             left = shown_age(max(lasting_s - age, 0))
@@ -182,7 +186,7 @@ _LISTS: Final = (
 )
 
 
-def _waits(sight: BudgetSight, plan: Plan, found: Computed | None) -> Iterator[Wait]:
+def _waits(sight: BudgetSight, plan: Plan, computed: Computed | None) -> Iterator[Wait]:
     meta, snapshot = sight.document["metadata"], sight.snapshot
     if "deletionTimestamp" in meta:
         yield Wait(code=Code.TERMINATING_OBJECT, words="it is being deleted", since=meta["deletionTimestamp"])
@@ -202,8 +206,8 @@ def _waits(sight: BudgetSight, plan: Plan, found: Computed | None) -> Iterator[W
     for name, reason in plan.skipped.items():
         yield Wait(code=reason.code, words=reason.message, pods=(name,), remedy=remedy_of(reason))
     yield from _out_of_service(sight)
-    if found is not None:
-        yield from _kept_pods(sight, found)
+    if computed is not None:
+        yield from _kept_pods(sight, computed)
 
 
 def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
@@ -219,9 +223,9 @@ def _out_of_service(sight: BudgetSight) -> Iterator[Wait]:
             yield Wait(code=Code.UPDATING_IN_PLACE, words="its update is still under way", pods=(pod.name,))
 
 
-def _kept_pods(sight: BudgetSight, found: Computed) -> Iterator[Wait]:
+def _kept_pods(sight: BudgetSight, computed: Computed) -> Iterator[Wait]:
     """Who waits for it."""
-    total, desired = found.status["totalReplicas"], found.status["desiredAvailable"]
+    total, desired = computed.status["totalReplicas"], computed.status["desiredAvailable"]
     remedy = (
         ""
         if desired < total
@@ -232,13 +236,13 @@ def _kept_pods(sight: BudgetSight, found: Computed) -> Iterator[Wait]:
         yield Wait(code=Code.DISRUPTION_BUDGET, words=words, pods=(name,), remedy=remedy)
 
 
-def _frees(snapshot: Snapshot, found: Computed | None) -> Iterator[str]:
+def _frees(snapshot: Snapshot, computed: Computed | None) -> Iterator[str]:
     """When it is free again."""
-    if found is None or found.status["unavailableAllowed"] or not found.status["desiredAvailable"]:
+    if computed is None or computed.status["unavailableAllowed"] or not computed.status["desiredAvailable"]:
         return
-    lacking = found.status["desiredAvailable"] - found.status["currentAvailable"] + 1
-    if found.status["desiredAvailable"] >= len(snapshot.pods):
-        yield f"none may go as long as {found.status['desiredAvailable']} of {len(snapshot.pods)} pods must serve"
+    lacking = computed.status["desiredAvailable"] - computed.status["currentAvailable"] + 1
+    if computed.status["desiredAvailable"] >= len(snapshot.pods):
+        yield f"none may go as long as {computed.status['desiredAvailable']} of {len(snapshot.pods)} pods must serve"
     else:
         pods = "1 more pod serves" if lacking == 1 else f"{lacking} more pods serve"
         yield f"the next pod may go when {pods}"

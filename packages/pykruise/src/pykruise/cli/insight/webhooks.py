@@ -32,12 +32,12 @@ async def reviews_pods(client: Client) -> bool | None:
     `pykruise up` reviews by itself, without any configuration.
     """
     try:
-        found = decode(await client.get(MUTATING, "", MUTATING_NAME))
+        pods = decode(await client.get(MUTATING, "", MUTATING_NAME))
     except NotFoundError:
         return None if await _reviews_by_itself(client) else False
     except ApiError:
         return None
-    return any(one.get("name") == POD_WEBHOOK for one in found.get("webhooks") or ())
+    return any(webhook.get("name") == POD_WEBHOOK for webhook in pods.get("webhooks") or ())
 
 
 async def _reviews_by_itself(client: Client) -> bool:
@@ -70,7 +70,7 @@ def fresh_warnings(
     events: Iterable[Document], reasons: Collection[str], *, now: Instant
 ) -> Iterator[tuple[str, str]]:
     """Reason and message of the latest event of each of these reasons that something did not work, while it is news."""
-    latest = {str(one.get("reason")): one for one in events if one.get("type") == "Warning"}
+    latest = {str(event.get("reason")): event for event in events if event.get("type") == "Warning"}
     for reason in reasons:
         if reason in latest and is_fresh(latest[reason], now=now, within_s=_FRESH_S):
             yield reason, str(latest[reason].get("message") or "")

@@ -234,7 +234,7 @@ async def _looked_at(session: Session, source: Resource, target: Resource) -> _M
     await refuse_existing(session, target, namespace, target_name, target)
     info = Info(resource=source, namespace=namespace, name=name, document=document)
     uid = document["metadata"]["uid"]
-    own = [one for one in await pods_of(session, info) if is_controlled_by(one, uid)]
+    own = [pod for pod in await pods_of(session, info) if is_controlled_by(pod, uid)]
     return _Move(
         source=info,
         target=target,
@@ -253,9 +253,9 @@ async def _scalers(session: Session, info: Info) -> list[str]:
         return []  # not served, or not for this user: it is a hint only
     documents = [orjson.loads(bytes(raw)) for raw in listed.items]
     return [
-        one["metadata"]["name"]
-        for one in documents
-        if (ref := one["spec"]["scaleTargetRef"])["name"] == info.name
+        document["metadata"]["name"]
+        for document in documents
+        if (ref := document["spec"]["scaleTargetRef"])["name"] == info.name
         and ref["kind"] == info.resource.kind
         and ref.get("apiVersion", "").rpartition("/")[0] == info.resource.group
     ]
@@ -264,7 +264,7 @@ async def _scalers(session: Session, info: Info) -> list[str]:
 def _plan_lines(move: _Move) -> Iterator[str]:
     """What would happen, a line for each step."""
     count = len(move.pods)
-    names = [str(one["metadata"]["name"]) for one in move.pods]
+    names = [str(pod["metadata"]["name"]) for pod in move.pods]
     shown = ", ".join(names[:6]) + (f" and {count - 6} more" if count > 6 else "")
     beside = "PVCs and revisions" if move.source.resource.kind == "StatefulSet" else "revisions"
     pods_are = "1 pod is" if count == 1 else f"{count} pods are"
@@ -338,10 +338,10 @@ async def _until_gone(session: Session, info: Info) -> None:
     async with asyncio.timeout(ADOPTION_S):
         while True:
             try:
-                found = await reread(session, info)
+                result = await reread(session, info)
             except NotFoundError:
                 return
-            if found.document["metadata"]["uid"] != info.document["metadata"]["uid"]:
+            if result.document["metadata"]["uid"] != info.document["metadata"]["uid"]:
                 raise KubectlError(f"{info.short} was made again by something else, which has to stop first")
             await asyncio.sleep(POLL_S)
 
@@ -357,14 +357,14 @@ async def _is_untouched(session: Session, info: Info) -> bool:
 async def _until_adopted(session: Session, move: _Move, uid: str) -> None:
     """Every pod is the target's, and as many as before are of its latest revision."""
     client, namespace = await session.client(), move.source.namespace
-    uids = {str(one["metadata"]["uid"]) for one in move.pods}
+    uids = {str(pod["metadata"]["uid"]) for pod in move.pods}
     before = _updated(move.source.document)
     is_warned = False
     while True:
         document = orjson.loads(await client.get(move.target, namespace, move.target_name))
         info = Info(resource=move.target, namespace=namespace, name=move.target_name, document=document)
-        there = [one for one in await pods_of(session, info) if one["metadata"]["uid"] in uids]
-        if all(is_controlled_by(one, uid) for one in there):
+        there = [pod for pod in await pods_of(session, info) if pod["metadata"]["uid"] in uids]
+        if all(is_controlled_by(entry, uid) for entry in there):
             if not is_warned:
                 session.say(f"{len(there)} of {len(uids)} pods adopted")
                 is_warned = True

@@ -179,8 +179,8 @@ def recreate_request(
 
     Raises KubectlError for a container that the pod does not have.
     """
-    own = [one["name"] for one in pod["spec"].get("containers") or ()]
-    if strange := [one for one in containers if one not in own]:
+    own = [container["name"] for container in pod["spec"].get("containers") or ()]
+    if strange := [container for container in containers if container not in own]:
         raise KubectlError(f"container {', '.join(strange)} not found in pod {pod['metadata']['name']}")
     strategy: Document = {
         "failurePolicy": flags["failure-policy"],
@@ -198,7 +198,7 @@ def recreate_request(
         "metadata": {"name": name},
         "spec": {
             "podName": pod["metadata"]["name"],
-            "containers": [{"name": one} for one in (containers or own)],
+            "containers": [{"name": container} for container in (containers or own)],
             "strategy": strategy,
             "activeDeadlineSeconds": flags["active-deadline-seconds"],
             "ttlSecondsAfterFinished": flags["ttl"],
@@ -237,7 +237,7 @@ async def container_recreate_request(session: Session) -> list[Error]:
         api_version=resource.api_version,
         name=name,
         containers=call.listed("containers"),
-        flags={one: call.values[one] for one in _REQUEST_FLAGS},
+        flags={flag: call.values[flag] for flag in _REQUEST_FLAGS},
     )
     return await _create(session, resource, document)
 
@@ -247,13 +247,13 @@ async def container_recreate_request(session: Session) -> list[Error]:
 
 def labels_of(text: str, flag: str) -> dict[str, str]:
     """`a=b,c=d`. Raises KubectlError."""
-    found = {}
+    labels = {}
     for part in filter(None, text.split(",")):
         name, sign, value = part.partition("=")
         if not sign:
             raise KubectlError(f"--{flag}={text}: want KEY=VALUE")
-        found[name] = value
-    return found
+        labels[name] = value
+    return labels
 
 
 def pull_spec(call: Any) -> Document:
@@ -341,7 +341,7 @@ async def pod_probe_marker(session: Session) -> list[Error]:
     """`create podprobemarker NAME --pod-selector k=v --container C --condition TYPE -- CMD…`."""
     call = session.call
     name = _name_of(session, "podprobemarker")
-    missing = [f'"{one}"' for one in ("pod-selector", "container") if not call.text(one)]
+    missing = [f'"{literal}"' for literal in ("pod-selector", "container") if not call.text(literal)]
     if missing:
         raise KubectlError(f"required flag(s) {', '.join(missing)} not set")
     if not call.after_dashes:

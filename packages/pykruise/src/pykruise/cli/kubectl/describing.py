@@ -46,7 +46,7 @@ async def describe(session: Session) -> list[Error]:
     given = list(session.call.arguments)
     if given and given[0] in ("rollout", "rollouts", "ro") and len(given) > 1:
         given[0] = "rollouts.rollouts.kruise.io"
-    found = await find(session, given)
+    selection = await find(session, given)
 
     async def do(info: Info) -> None:
         if group_of(info.document) == ROLLOUTS and info.resource.kind == "Rollout":
@@ -54,7 +54,7 @@ async def describe(session: Session) -> list[Error]:
         else:
             await _describe_any(session, info)
 
-    return await each(session, found, do)
+    return await each(session, selection, do)
 
 
 # ── any kind ─────────────────────────────────────────────────────────────────
@@ -79,8 +79,8 @@ async def _events(session: Session, info: Info) -> list[Document]:
         )
     except KubeError:
         return []
-    found = [orjson.loads(bytes(raw)) for raw in listed.items]
-    return sorted(found, key=lambda one: str(one.get("lastTimestamp") or one.get("eventTime") or ""))
+    events = [orjson.loads(bytes(raw)) for raw in listed.items]
+    return sorted(events, key=lambda entry: str(entry.get("lastTimestamp") or entry.get("eventTime") or ""))
 
 
 def describe_lines(
@@ -110,8 +110,13 @@ def describe_lines(
     if revisions:
         counts = Counter(map(revision_of, pods))
         rows = [
-            [str(one.number), one.name, str(counts[one.name.rpartition("-")[2]]), one.cause or "<none>"]
-            for one in revisions
+            [
+                str(revision.number),
+                revision.name,
+                str(counts[revision.name.rpartition("-")[2]]),
+                revision.cause or "<none>",
+            ]
+            for revision in revisions
         ]
         yield from _table("Revisions", ["NUMBER", "NAME", "PODS", "CHANGE-CAUSE"], rows)
     if pods:
@@ -147,11 +152,11 @@ def _spec(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _flat(value: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    for name, one in value.items():
-        if isinstance(one, dict):
-            yield from _flat(one, f"{path}{name}.")
+    for name, part in value.items():
+        if isinstance(part, dict):
+            yield from _flat(part, f"{path}{name}.")
         else:
-            yield f"{path}{name}={str(one).lower() if isinstance(one, bool) else one}"
+            yield f"{path}{name}={str(part).lower() if isinstance(part, bool) else part}"
 
 
 def _conditions(document: Mapping[str, Any]) -> Iterator[str]:
@@ -159,7 +164,8 @@ def _conditions(document: Mapping[str, Any]) -> Iterator[str]:
     if not conditions:
         return
     rows = [
-        [str(one.get(name) or "") for name in ("type", "status", "reason", "message")] for one in conditions
+        [str(condition.get(name) or "") for name in ("type", "status", "reason", "message")]
+        for condition in conditions
     ]
     yield from _table("Conditions", ["TYPE", "STATUS", "REASON", "MESSAGE"], rows)
 
@@ -183,13 +189,13 @@ def _event_lines(events: Sequence[Document], now: float) -> Iterator[str]:
         return
     rows = [
         [
-            str(one.get("type")),
-            str(one.get("reason")),
-            age(one.get("lastTimestamp") or one["metadata"].get("creationTimestamp"), now),
-            str(one.get("count") or 1),
-            str(one.get("message", "")).strip(),
+            str(event.get("type")),
+            str(event.get("reason")),
+            age(event.get("lastTimestamp") or event["metadata"].get("creationTimestamp"), now),
+            str(event.get("count") or 1),
+            str(event.get("message", "")).strip(),
         ]
-        for one in events
+        for event in events
     ]
     yield from _table("Events", ["TYPE", "REASON", "AGE", "COUNT", "MESSAGE"], rows)
 
@@ -243,7 +249,7 @@ def rollout_lines(
     """Phase, steps, traffic, images, numbers and pods of a Rollout of either version, with a status or without."""
     document = info.document
     status, strategy = document.get("status") or {}, get_path(document, "spec", "strategy") or {}
-    kind = next((one for one in ("blueGreen", "canary") if strategy.get(one)), "canary")
+    kind = next((literal for literal in ("blueGreen", "canary") if strategy.get(literal)), "canary")
     part = strategy.get(kind) or {}
     own = status.get("canaryStatus") or status.get("blueGreenStatus") or {}
     phase = status.get("phase") or "Initial"
@@ -276,21 +282,21 @@ def _step_text(step: Mapping[str, Any]) -> str:
     weight = step.get("traffic") or (f"{step['weight']}%" if step.get("weight") is not None else "-")
     replicas = step.get("replicas", "-")
     matches = [
-        f"{one.get('name')}={one.get('value')}"
+        f"{header.get('name')}={header.get('value')}"
         for match in step.get("matches") or ()
-        for one in match.get("headers") or ()
+        for header in match.get("headers") or ()
     ]
     return f"replicas {replicas}, traffic {weight}" + (f", matches {', '.join(matches)}" if matches else "")
 
 
 def _traffic(routings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for one in routings:
-        said = [f"service {one.get('service')}"]
-        if ingress := one.get("ingress"):
+    for routing in routings:
+        said = [f"service {routing.get('service')}"]
+        if ingress := routing.get("ingress"):
             said.append(f"ingress {ingress.get('classType') or 'nginx'}/{ingress.get('name')}")
-        if gateway := one.get("gateway"):
+        if gateway := routing.get("gateway"):
             said.append(f"gateway route {gateway.get('httpRouteName')}")
-        said += [f"{ref.get('kind')} {ref.get('name')}" for ref in one.get("customNetworkRefs") or ()]
+        said += [f"{ref.get('kind')} {ref.get('name')}" for ref in routing.get("customNetworkRefs") or ()]
         yield from _pairs("Traffic", [", ".join(said)])
 
 
@@ -307,7 +313,7 @@ def _workload(workload: Info) -> Iterator[str]:
     containers = get_path(document, "spec", "template", "spec", "containers") or ()
     yield from _pairs("Workload", [workload.short])
     yield from _pairs(
-        "Images", [", ".join(sorted({str(one.get("image")) for one in containers})) or "<none>"]
+        "Images", [", ".join(sorted({str(container.get("image")) for container in containers})) or "<none>"]
     )
     status = document.get("status") or {}
     numbers = [f"desired {get_path(document, 'spec', 'replicas', default=1)}"]
@@ -324,8 +330,8 @@ def _rollout_pods(
     )
 
     def labels(pod: Document) -> Mapping[str, str]:
-        found: Mapping[str, str] = pod["metadata"].get("labels") or {}
-        return found
+        labels: Mapping[str, str] = pod["metadata"].get("labels") or {}
+        return labels
 
     def revision(pod: Document) -> str:
         own_labels = labels(pod)
@@ -335,7 +341,8 @@ def _rollout_pods(
     if not wants_all and any(BATCH in labels(pod) for pod in chosen):
         chosen = [pod for pod in chosen if labels(pod).get(BATCH) == batch]
     for pod in sorted(
-        chosen, key=lambda one: (labels(one).get(BATCH, ""), ready_count(one), one["metadata"]["name"])
+        chosen,
+        key=lambda entry: (labels(entry).get(BATCH, ""), ready_count(entry), entry["metadata"]["name"]),
     ):
         meta = pod["metadata"]
         yield [

@@ -38,82 +38,84 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 async def read_served(transport: Transport) -> tuple[Served, ...]:
     """All resources, in the API server's order of groups, the preferred version of each first."""
     answers = await asyncio.gather(_ask(transport, "/api"), _ask(transport, "/apis"))
-    found: list[Served] = []
+    served: list[Served] = []
     for path, answer in zip(("/api", "/apis"), answers, strict=True):
         if answer.get("kind") == "APIGroupDiscoveryList":
-            found += _of_aggregated(answer)
+            served += _of_aggregated(answer)
         else:
-            found += await _of_plain(transport, path, answer)
-    return tuple(found)
+            served += await _of_plain(transport, path, answer)
+    return tuple(served)
 
 
 async def _ask(transport: Transport, path: str) -> Mapping[str, Any]:
     response = await transport.request(Request("GET", path, headers={"accept": _AGGREGATED}))
     if response.status != 200:
         raise error_for(response.status, response.body, response.headers)
-    found: Mapping[str, Any] = orjson.loads(response.body)
-    return found
+    result: Mapping[str, Any] = orjson.loads(response.body)
+    return result
 
 
 def _of_aggregated(answer: Mapping[str, Any]) -> Iterator[Served]:
     for group in answer.get("items") or ():
         name = group["metadata"].get("name", "")
         for version in group.get("versions") or ():
-            for one in version.get("resources") or ():
-                kind = one.get("responseKind") or {}
+            for resource in version.get("resources") or ():
+                kind = resource.get("responseKind") or {}
                 yield Served(
                     resource=Resource(
                         name,
                         version["version"],
-                        one["resource"],
+                        resource["resource"],
                         kind.get("kind", ""),
-                        namespaced=one.get("scope") == "Namespaced",
+                        namespaced=resource.get("scope") == "Namespaced",
                     ),
-                    singular=one.get("singularResource", ""),
-                    short_names=tuple(one.get("shortNames") or ()),
-                    categories=tuple(one.get("categories") or ()),
-                    verbs=tuple(one.get("verbs") or ()),
-                    subresources=tuple(sub["subresource"] for sub in one.get("subresources") or ()),
+                    singular=resource.get("singularResource", ""),
+                    short_names=tuple(resource.get("shortNames") or ()),
+                    categories=tuple(resource.get("categories") or ()),
+                    verbs=tuple(resource.get("verbs") or ()),
+                    subresources=tuple(sub["subresource"] for sub in resource.get("subresources") or ()),
                 )
 
 
 async def _of_plain(transport: Transport, path: str, answer: Mapping[str, Any]) -> list[Served]:
     """From an API server that does not join its answers: one request for each group and version."""
     if path == "/api":
-        versions = [("", one) for one in answer.get("versions") or ()]
+        versions = [("", version) for version in answer.get("versions") or ()]
     else:
         versions = [
-            (group["name"], one["version"])
+            (group["name"], version["version"])
             for group in answer.get("groups") or ()
-            for one in sorted(
+            for version in sorted(
                 group["versions"],
-                key=lambda one, group=group: one != group.get("preferredVersion"),  # type: ignore[misc]
+                key=lambda item, group=group: item != group.get("preferredVersion"),  # type: ignore[misc]
             )
         ]
     roots = [f"/apis/{group}/{version}" if group else f"/api/{version}" for group, version in versions]
     answers = await asyncio.gather(*(_ask(transport, root) for root in roots))
     return [
-        one
+        served
         for (group, version), listed in zip(versions, answers, strict=True)
-        for one in _of_list(group, version, listed.get("resources") or ())
+        for served in _of_list(group, version, listed.get("resources") or ())
     ]
 
 
 def _of_list(group: str, version: str, resources: Sequence[Mapping[str, Any]]) -> Iterator[Served]:
     subresources: dict[str, list[str]] = {}
-    for one in resources:
-        name, slash, subresource = one["name"].partition("/")
+    for resource in resources:
+        name, slash, subresource = resource["name"].partition("/")
         if slash:
             subresources.setdefault(name, []).append(subresource)
-    for one in resources:
-        if "/" not in one["name"]:
+    for resource in resources:
+        if "/" not in resource["name"]:
             yield Served(
-                resource=Resource(group, version, one["name"], one["kind"], namespaced=one["namespaced"]),
-                singular=one.get("singularName", ""),
-                short_names=tuple(one.get("shortNames") or ()),
-                categories=tuple(one.get("categories") or ()),
-                verbs=tuple(one.get("verbs") or ()),
-                subresources=tuple(subresources.get(one["name"], ())),
+                resource=Resource(
+                    group, version, resource["name"], resource["kind"], namespaced=resource["namespaced"]
+                ),
+                singular=resource.get("singularName", ""),
+                short_names=tuple(resource.get("shortNames") or ()),
+                categories=tuple(resource.get("categories") or ()),
+                verbs=tuple(resource.get("verbs") or ()),
+                subresources=tuple(subresources.get(resource["name"], ())),
             )
 
 
@@ -136,47 +138,51 @@ class Mapper:
         Raises KubectlError when there is none.
         """
         name, _, rest = word.lower().partition(".")
-        found = self._of_short(name, rest) or self._of_name(name, rest)
-        if found is None:
+        served = self._of_short(name, rest) or self._of_name(name, rest)
+        if served is None:
             raise KubectlError(f"the server doesn't have a resource type {quoted(word)}")
-        return found
+        return served
 
     def of_kind(self, api_version: str, kind: str) -> Served | None:
         """The resource of a manifest, in its own version."""
-        found = (one for one in self._served if one.resource.api_version == api_version)
-        return next((one for one in found if one.resource.kind == kind), None)
+        result = (served for served in self._served if served.resource.api_version == api_version)
+        return next((served for served in result if served.resource.kind == kind), None)
 
     def in_group(self, group: str, kind: str) -> Served | None:
         """The resource of a group and kind, in the version that the API server prefers."""
-        found = (one for one in self._served if one.resource.group == group)
-        return next((one for one in found if one.resource.kind == kind), None)
+        result = (served for served in self._served if served.resource.group == group)
+        return next((served for served in result if served.resource.kind == kind), None)
 
     def _of_short(self, name: str, rest: str) -> Served | None:
         if rest:
-            return next((one for one in self._served if name in one.short_names and _is_in(one, rest)), None)
-        found = [one for one in self._served if name in one.short_names]
-        groups = list(dict.fromkeys(one.resource.group for one in found))
-        if not found:
+            return next(
+                (item for item in self._served if name in item.short_names and _is_in(item, rest)), None
+            )
+        served = [item for item in self._served if name in item.short_names]
+        groups = list(dict.fromkeys(item.resource.group for item in served))
+        if not served:
             return None
         for group in groups[1:]:
-            other = next(one for one in found if one.resource.group == group)
+            other = next(item for item in served if item.resource.group == group)
             text = f'short name "{name}" could also match lower priority resource {other.resource}'
             if text not in self._warned:
                 self._warned.add(text)
                 self._warn(text)
-        return found[0]
+        return served[0]
 
     def _of_name(self, name: str, rest: str) -> Served | None:
-        for one in self._served:
-            if name in (one.resource.plural, one.singular or one.resource.kind.lower()) and (
-                not rest or _is_in(one, rest)
+        for served in self._served:
+            if name in (served.resource.plural, served.singular or served.resource.kind.lower()) and (
+                not rest or _is_in(served, rest)
             ):
-                return one
+                return served
         return None
 
 
-def _is_in(one: Served, rest: str) -> bool:
+def _is_in(served: Served, rest: str) -> bool:
     version_and_group = (
-        f"{one.resource.version}.{one.resource.group}" if one.resource.group else one.resource.version
+        f"{served.resource.version}.{served.resource.group}"
+        if served.resource.group
+        else served.resource.version
     )
-    return rest in (one.resource.group, version_and_group)
+    return rest in (served.resource.group, version_and_group)

@@ -141,6 +141,6 @@ def _refuse(command: Command, word: str, around: Surroundings, path: Sequence[st
         raise CommandError(
             f"unknown command \"{word}\"\nSee '{' '.join((around.program, *path))} -h' for help and examples"
         )
-    names = similar(word, [one.name for one in ROOT.children if not one.is_hidden])
-    hint = "\n\nDid you mean this?\n" + "\n".join(f"\t{one}" for one in names) if names else ""
+    names = similar(word, [child.name for child in ROOT.children if not child.is_hidden])
+    hint = "\n\nDid you mean this?\n" + "\n".join(f"\t{name}" for name in names) if names else ""
     raise CommandError(f'unknown command "{word}" for "{around.program}"{hint}')

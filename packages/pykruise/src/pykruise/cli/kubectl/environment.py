@@ -39,14 +39,14 @@ def read_changes(arguments: Sequence[str]) -> Changes:
     """`A=1 B-`. Raises KubectlError."""
     variables: dict[str, str] = {}
     removed = set()
-    for one in arguments:
-        name, sign, value = one.partition("=")
+    for argument in arguments:
+        name, sign, value = argument.partition("=")
         if sign:
             variables[name] = value
-        elif one.endswith("-"):
-            removed.add(one[:-1])
+        elif argument.endswith("-"):
+            removed.add(argument[:-1])
         else:
-            raise KubectlError(f"unknown argument: {one}")
+            raise KubectlError(f"unknown argument: {argument}")
     if removed & variables.keys():
         raise KubectlError("can not both modify and remove the same environment variable in the same command")
     return Changes(
@@ -57,8 +57,8 @@ def read_changes(arguments: Sequence[str]) -> Changes:
 
 def changed_env(old: Sequence[Document], changes: Changes) -> list[Document]:
     """The variables afterwards: changed where they stand, new ones behind."""
-    new = {one["name"]: one for one in changes.variables}
-    kept = [new.pop(one["name"], one) for one in old if one["name"] not in changes.removed]
+    new = {variable["name"]: variable for variable in changes.variables}
+    kept = [new.pop(entry["name"], entry) for entry in old if entry["name"] not in changes.removed]
     return [*kept, *new.values()]
 
 
@@ -70,7 +70,7 @@ def env_name(key: str) -> str:
 def referring(source: Document, keys: Sequence[str], prefix: str) -> list[Document]:
     """Variables that refer to the keys of a Secret or ConfigMap, sorted."""
     field = "secretKeyRef" if source["kind"] == "Secret" else "configMapKeyRef"
-    names = sorted(one for one in source.get("data") or {} if not keys or one in keys)
+    names = sorted(item for item in source.get("data") or {} if not keys or item in keys)
     return [
         {
             "name": prefix + env_name(key),
@@ -84,8 +84,8 @@ async def env(session: Session) -> list[Error]:
     """`set env RESOURCE/NAME KEY=VAL … KEY- …`."""
     call = session.call
     given = call.everything
-    first = next((n for n, one in enumerate(given) if is_change(one)), len(given))
-    if not all(is_change(one) for one in given[first:]):
+    first = next((n for n, value in enumerate(given) if is_change(value)), len(given))
+    if not all(is_change(text) for text in given[first:]):
         raise KubectlError(f"all resources must be specified before environment changes: {' '.join(given)}")
     names, words = given[:first], [*given[first:], *call.listed("env")]
     if not names and not call.listed("filename") and not call.text("kustomize"):
@@ -96,8 +96,8 @@ async def env(session: Session) -> list[Error]:
         raise KubectlError("when specifying --keys, a configmap or secret must be provided with --from")
     if "-" in words:
         lines = [line.strip() for line in session.around.read_stdin().splitlines()]
-        words = [one for one in words if one != "-"] + [
-            one for one in lines if one and not one.startswith("#")
+        words = [word for word in words if word != "-"] + [
+            line for line in lines if line and not line.startswith("#")
         ]
     changes = read_changes(words)
     changes = await _with_source(session, changes)
@@ -107,7 +107,10 @@ async def env(session: Session) -> list[Error]:
     prefix = call.text("prefix")
     if prefix and not call.text("from"):
         changes = msgspec.structs.replace(
-            changes, variables=tuple({**one, "name": prefix + one["name"]} for one in changes.variables)
+            changes,
+            variables=tuple(
+                {**variable, "name": prefix + variable["name"]} for variable in changes.variables
+            ),
         )
     return await apply(
         session,
@@ -129,8 +132,8 @@ async def _with_source(session: Session, changes: Changes) -> Changes:
     if served.resource not in (SECRETS, CONFIG_MAPS):
         raise KubectlError("unsupported resource specified in --from")
     variables = referring(document, call.listed("keys"), call.text("prefix"))
-    for one in variables:
-        key = next(iter(one["valueFrom"].values()))["key"]
+    for variable in variables:
+        key = next(iter(variable["valueFrom"].values()))["key"]
         if env_name(key) != key:
             session.note(f"Warning: key {key} transferred to {env_name(key)}")
     return msgspec.structs.replace(changes, variables=(*changes.variables, *variables))
@@ -139,15 +142,15 @@ async def _with_source(session: Session, changes: Changes) -> Changes:
 def _mutate(session: Session, info: Info, document: Document, changes: Changes) -> None:
     pattern = session.call.text("containers")
     specs = specs_of(info, document)
-    found = [one for spec in specs for one in matching(spec, pattern)]
-    if not found:
+    result = [entry for spec in specs for entry in matching(spec, pattern)]
+    if not result:
         session.warn(f'{document["kind"]}/{info.name} does not have any containers matching "{pattern}"')
         return
     if not session.call.is_on("overwrite"):
-        _check_no_overwrite(info, found, changes)
+        _check_no_overwrite(info, result, changes)
     if not changes.variables and not changes.removed:
         return
-    for container in found:
+    for container in result:
         old = container.get("env") or []
         new = changed_env(old, changes)
         if new != old:
@@ -155,13 +158,13 @@ def _mutate(session: Session, info: Info, document: Document, changes: Changes) 
 
 
 def _check_no_overwrite(info: Info, containers: Sequence[Document], changes: Changes) -> None:
-    names = {one["name"] for one in changes.variables}
+    names = {entry["name"] for entry in changes.variables}
     for container in containers:
-        for one in container.get("env") or ():
-            if one["name"] in names:
+        for variable in container.get("env") or ():
+            if variable["name"] in names:
                 raise KubectlError(
-                    f"{info.resource.plural}/{info.name} '{one['name']}' already has a value"
-                    f" ({one.get('value', '')}), and --overwrite is false"
+                    f"{info.resource.plural}/{info.name} '{variable['name']}' already has a value"
+                    f" ({variable.get('value', '')}), and --overwrite is false"
                 )
 
 
@@ -176,8 +179,8 @@ async def _list(session: Session, infos: Sequence[Info], changes: Changes) -> li
             for container in matching(spec, call.text("containers")):
                 session.say(f"# {info.document['kind']} {info.name}, container {container['name']}")
                 problems: set[str] = set()
-                for one in changed_env(container.get("env") or [], changes):
-                    line, problem = await _listed(session, info, container, one)
+                for entry in changed_env(container.get("env") or [], changes):
+                    line, problem = await _listed(session, info, container, entry)
                     session.say(line)
                     problems |= {problem} if problem else set()
                 for text in sorted(problems):
@@ -186,17 +189,17 @@ async def _list(session: Session, infos: Sequence[Info], changes: Changes) -> li
     return [KubectlError("some references could not be resolved")] if has_failed else []
 
 
-async def _listed(session: Session, info: Info, container: Document, one: Document) -> tuple[str, str]:
+async def _listed(session: Session, info: Info, container: Document, entry: Document) -> tuple[str, str]:
     """The line for a variable, and what went wrong."""
-    source = one.get("valueFrom")
+    source = entry.get("valueFrom")
     if not source:
-        return f"{one['name']}={one.get('value', '')}", ""
+        return f"{entry['name']}={entry.get('value', '')}", ""
     if not session.call.is_on("resolve"):
-        return f"# {one['name']} from {source_text(source)}", ""
+        return f"# {entry['name']} from {source_text(source)}", ""
     try:
-        return f"{one['name']}={await _resolved(session, info, container, source)}", ""
+        return f"{entry['name']}={await _resolved(session, info, container, source)}", ""
     except (KubeError, KubectlError) as error:
-        return f"# {one['name']} from {source_text(source)}", f"{one['name']}: {error}"
+        return f"# {entry['name']} from {source_text(source)}", f"{entry['name']}: {error}"
 
 
 def source_text(source: Mapping[str, Any]) -> str:

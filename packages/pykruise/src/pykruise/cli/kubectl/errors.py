@@ -74,7 +74,7 @@ def _invalid(error: InvalidError) -> str:
     what = f"The {details.kind} {json.dumps(details.name)} is invalid"
     if not error.causes:
         return f"{what}: {error}"
-    causes = [f"{one.field}: {one.message}" for one in error.causes]
+    causes = [f"{cause.field}: {cause.message}" for cause in error.causes]
     if len(causes) == 1:
         return f"{what}: {causes[0]}"
-    return "\n".join([f"{what}: ", *(f"* {one}" for one in causes)])
+    return "\n".join([f"{what}: ", *(f"* {cause}" for cause in causes)])

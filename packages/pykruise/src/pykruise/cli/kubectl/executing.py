@@ -28,9 +28,9 @@ def container_of(pod: Document, *, container: str, sidecar: str) -> tuple[str, s
     if phase in ("Succeeded", "Failed"):
         raise KubectlError(f"cannot exec into a container in a completed pod; current phase is {phase}")
     spec = pod["spec"]
-    names = [one["name"] for one in spec.get("containers") or ()]
+    names = [container["name"] for container in spec.get("containers") or ()]
     others = [
-        one["name"] for field in ("initContainers", "ephemeralContainers") for one in spec.get(field) or ()
+        item["name"] for field in ("initContainers", "ephemeralContainers") for item in spec.get(field) or ()
     ]
     annotations = pod["metadata"].get("annotations") or {}
     if sidecar:
@@ -104,6 +104,6 @@ async def _pod(session: Session, target: str, timeout_s: float) -> Document:
 
 async def _running(session: Session, info: Info) -> list[Document]:
     running = [
-        one for one in await pods_of(session, info) if (one.get("status") or {}).get("phase") == "Running"
+        pod for pod in await pods_of(session, info) if (pod.get("status") or {}).get("phase") == "Running"
     ]
-    return sorted(running, key=lambda one: (not is_ready(one), one["metadata"]["name"]))
+    return sorted(running, key=lambda entry: (not is_ready(entry), entry["metadata"]["name"]))

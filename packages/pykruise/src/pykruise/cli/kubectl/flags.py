@@ -228,8 +228,8 @@ def parse(argv: Sequence[str], flags: Sequence[Flag], *, stops_at_argument: bool
         arguments=tuple(arguments),
         after_dashes=after,
         deprecations=tuple(
-            f"Flag --{one.name} has been deprecated, {one.deprecated}"
-            for one in reading.given.values()
-            if one.deprecated
+            f"Flag --{flag.name} has been deprecated, {flag.deprecated}"
+            for flag in reading.given.values()
+            if flag.deprecated
         ),
     )

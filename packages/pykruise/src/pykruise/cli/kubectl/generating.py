@@ -91,24 +91,24 @@ def _resource(given: Mapping[str, Any], folder: Path) -> Document:
 
 
 def _entries(given: Mapping[str, Any], folder: Path) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
-    for one in given.get("files") or ():
-        key, sign, path = str(one).partition("=")
-        found.append((key if sign else Path(key).name, _read(folder, path if sign else key)))
-    for one in given.get("literals") or ():
-        key, sign, value = str(one).partition("=")
+    entries: list[tuple[str, bytes]] = []
+    for file in given.get("files") or ():
+        key, sign, path = str(file).partition("=")
+        entries.append((key if sign else Path(key).name, _read(folder, path if sign else key)))
+    for literal in given.get("literals") or ():
+        key, sign, value = str(literal).partition("=")
         if not sign or not key:
-            raise KubectlError(f"resource.literals: {one!r} is not KEY=VALUE")
+            raise KubectlError(f"resource.literals: {literal!r} is not KEY=VALUE")
         if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
             value = value[1:-1]
-        found.append((key, value.encode()))
-    for one in given.get("envs") or ():
-        for line in _read(folder, str(one)).decode("utf-8").splitlines():
+        entries.append((key, value.encode()))
+    for env in given.get("envs") or ():
+        for line in _read(folder, str(env)).decode("utf-8").splitlines():
             text = line.strip()
             if text and not text.startswith("#"):
                 key, _, value = text.partition("=")
-                found.append((key, value.encode()))
-    return found
+                entries.append((key, value.encode()))
+    return entries
 
 
 def _read(folder: Path, name: str) -> bytes:
@@ -122,24 +122,28 @@ def _read(folder: Path, name: str) -> bytes:
 
 
 def _targets(given: Mapping[str, Any]) -> Document:
-    found: Document = {}
+    targets: Document = {}
     if given.get("allNamespaces"):
-        found["allNamespaces"] = True
+        targets["allNamespaces"] = True
     for field in ("includedNamespaces", "excludedNamespaces"):
         if names := given.get(field):
-            found[field] = {"list": [{"name": str(one)} for one in names]}
+            targets[field] = {"list": [{"name": str(name)} for name in names]}
     if selector := given.get("namespaceLabelSelector"):
-        found["namespaceLabelSelector"] = _selector(selector)
-    if not found:
+        targets["namespaceLabelSelector"] = _selector(selector)
+    if not targets:
         raise KubectlError("targets must name namespaces")
-    return found
+    return targets
 
 
 def _selector(given: Mapping[str, Any]) -> Document:
-    expressions = [_expression(one) for one in given.get("matchExpressions") or ()]
+    expressions = [_expression(expression) for expression in given.get("matchExpressions") or ()]
     return {
         **({"matchLabels": dict(given["matchLabels"])} if given.get("matchLabels") else {}),
-        **({"matchExpressions": sorted(expressions, key=lambda one: str(one["key"]))} if expressions else {}),
+        **(
+            {"matchExpressions": sorted(expressions, key=lambda expression: str(expression["key"]))}
+            if expressions
+            else {}
+        ),
     }
 
 
@@ -160,7 +164,7 @@ def _expression(given: Mapping[str, Any]) -> Document:
 def _check_values(values: Sequence[Any], where: str) -> None:
     if not values:
         raise KubectlError(f"{where}: values are required")
-    if any(not one for one in values):
+    if any(not value for value in values):
         raise KubectlError(f"{where}: values must not be empty")
     if len(set(values)) != len(values):
         raise KubectlError(f"{where}: values must not repeat")

@@ -35,12 +35,12 @@ def rows_of(
     head = [*(["NAMESPACE"] if everywhere else []), "NAME", *(column.head for column in columns), "AGE"]
     rows = [
         [
-            *([str(one["metadata"].get("namespace", ""))] if everywhere else []),
-            str(one["metadata"]["name"]),
-            *(_text(column.of(one)) for column in columns),
-            age(one["metadata"].get("creationTimestamp"), now),
+            *([str(document["metadata"].get("namespace", ""))] if everywhere else []),
+            str(document["metadata"]["name"]),
+            *(_text(column.of(document)) for column in columns),
+            age(document["metadata"].get("creationTimestamp"), now),
         ]
-        for one in documents
+        for document in documents
     ]
     return [head, *rows]
 
@@ -97,17 +97,17 @@ async def _get_all(session: Session, say: Callable[[str], None]) -> list[Error]:
     everywhere = call.is_on("all-namespaces")
     namespace = "" if everywhere else await session.namespace()
     errors: list[Error] = []
-    found: list[Document] = []
+    result: list[Document] = []
     for shown in all_shown():
         served = mapper.in_group(shown.group, shown.kind) if shown.columns else None
         if served is None:
             continue
         try:
-            documents = [one.document for one in await list_all(session, served, namespace)]
+            documents = [info.document for info in await list_all(session, served, namespace)]
         except KubeError as error:
             errors.append(error)
             continue
-        found += documents
+        result += documents
         if documents and not call.text("output"):
             say("")
             say(f"{served.resource}:")
@@ -115,7 +115,7 @@ async def _get_all(session: Session, say: Callable[[str], None]) -> list[Error]:
             for line in table(rows_of(documents, shown.columns, now=session.now, everywhere=is_wide)):
                 say(line)
     if call.text("output"):
-        _print(session, _list_of(found))
+        _print(session, _list_of(result))
     return errors
 
 
@@ -127,9 +127,9 @@ def _print(session: Session, document: Any) -> None:
     name, _, argument = session.call.text("output").partition("=")
     if name == "name":
         items = document.get("items", [document])
-        for one in items:
-            group = str(one["apiVersion"]).rpartition("/")[0]
-            session.say(f"{one['kind'].lower()}{f'.{group}' if group else ''}/{one['metadata']['name']}")
+        for item in items:
+            group = str(item["apiVersion"]).rpartition("/")[0]
+            session.say(f"{item['kind'].lower()}{f'.{group}' if group else ''}/{item['metadata']['name']}")
         return
     show = formatter(
         name,
@@ -152,7 +152,7 @@ async def _get_types(session: Session, given: Sequence[str]) -> list[Error]:
             infos.append(await get(session, mapper.find(word), name))
         for word in asked.types:
             infos += await list_all(session, mapper.find(word), namespace)
-        documents = [one.document for one in infos]
+        documents = [info.document for info in infos]
         _print(session, documents[0] if len(asked.pairs) == 1 else _list_of(documents))
         return []
     wanted = [*asked.pairs, *((word, "") for word in asked.types)]
@@ -222,15 +222,15 @@ async def _say_table(session: Session, served: Served, namespace: str, name: str
     )
     if answer.status != 200:
         raise error_for(answer.status, answer.body, answer.headers)
-    found = orjson.loads(answer.body)
+    result = orjson.loads(answer.body)
     columns = tuple(
-        (n, str(one["name"]).upper())
-        for n, one in enumerate(found.get("columnDefinitions") or ())
-        if not one.get("priority") or session.call.text("output") == "wide"
+        (n, str(definition["name"]).upper())
+        for n, definition in enumerate(result.get("columnDefinitions") or ())
+        if not definition.get("priority") or session.call.text("output") == "wide"
     )
-    version = str((found.get("metadata") or {}).get("resourceVersion") or "")
+    version = str((result.get("metadata") or {}).get("resourceVersion") or "")
     shown = _Shown(columns=columns, version=version)
-    rows = [_cells(session, served, shown, row) for row in found.get("rows") or ()]
+    rows = [_cells(session, served, shown, row) for row in result.get("rows") or ()]
     if not rows:
         session.note(
             "No resources found" if not namespace else f"No resources found in {namespace} namespace."
@@ -249,18 +249,18 @@ async def _say_table(session: Session, served: Served, namespace: str, name: str
 async def image_status(session: Session) -> list[Error]:
     """`image status JOB`: a row for each node, read from the NodeImages."""
     given = session.call.arguments
-    puller = next(one for one in all_shown() if one.pulls_image)
+    puller = next(shown for shown in all_shown() if shown.pulls_image)
     if len(given) != 1:
         raise KubectlError(f"exactly one {puller.kind} is wanted: image status NAME")
     mapper = await session.mapper()
     name = given[0].rpartition("/")[2]
     word = given[0].rpartition("/")[0] or f"{puller.kind}s".lower()
     job = await get(session, mapper.find(word), name)
-    keeper = next(one for one in all_shown() if one.keeps_images)
+    keeper = next(shown for shown in all_shown() if shown.keeps_images)
     nodes = mapper.in_group(keeper.group, keeper.kind)
     if nodes is None:
         raise KubectlError(f"the API server serves no {keeper.kind}s")
-    listed = [one.document for one in await list_all(session, nodes, "", selector="")]
+    listed = [info.document for info in await list_all(session, nodes, "", selector="")]
     rows = image_rows(job.document, listed)
     for line in table([["NODE", "PHASE", "PROGRESS", "MESSAGE"], *rows]):
         session.say(line)
@@ -276,14 +276,14 @@ def image_rows(job: Document, node_images: Sequence[Document]) -> list[list[str]
         wanted = (get_path(node, "spec", "images", repository, "tags") or ()) if repository else ()
         owners = {
             ref.get("uid")
-            for one in wanted
-            if one.get("tag") == tag
-            for ref in one.get("ownerReferences") or ()
+            for item in wanted
+            if item.get("tag") == tag
+            for ref in item.get("ownerReferences") or ()
         }
         if uid not in owners:
             continue
         states = get_path(node, "status", "imageStatuses", repository, "tags") or ()
-        state: Document = next((one for one in states if one.get("tag") == tag), {})
+        state: Document = next((state for state in states if state.get("tag") == tag), {})
         rows.append(
             [
                 str(node["metadata"]["name"]),

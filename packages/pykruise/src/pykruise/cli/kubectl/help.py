@@ -16,7 +16,7 @@ def help_of(command: Command, *, program: str, root: str) -> str:
     """What a command does, its examples, commands and flags."""
     parts = [f"{command.short.rstrip('.')}."]
     if command.examples:
-        parts.append("Examples:\n" + "\n".join(f"  {root} {one}" for one in command.examples))
+        parts.append("Examples:\n" + "\n".join(f"  {root} {example}" for example in command.examples))
     parts += _children(command)
     if command.flags:
         parts.append("Options:\n" + flags_text(command.flags))
@@ -29,12 +29,14 @@ def help_of(command: Command, *, program: str, root: str) -> str:
 
 
 def _children(command: Command) -> list[str]:
-    shown = [one for one in command.children if not one.is_hidden]
-    groups = list(dict.fromkeys(one.group for one in shown))
-    width = max((len(one.name) for one in shown), default=0) + 2
+    shown = [child for child in command.children if not child.is_hidden]
+    groups = list(dict.fromkeys(command.group for command in shown))
+    width = max((len(command.name) for command in shown), default=0) + 2
     return [
         f"{f'{group} Commands' if group else 'Available Commands'}:\n"
-        + "\n".join(f"  {one.name.ljust(width)}{one.short}" for one in shown if one.group == group)
+        + "\n".join(
+            f"  {command.name.ljust(width)}{command.short}" for command in shown if command.group == group
+        )
         for group in groups
     ]
 
@@ -42,7 +44,7 @@ def _children(command: Command) -> list[str]:
 def flags_text(flags: Sequence[Flag]) -> str:
     """Each flag with its default, and what it is for in the line below."""
     lines = []
-    for flag in sorted(flags, key=lambda one: one.name):
+    for flag in sorted(flags, key=lambda flag: flag.name):
         if flag.is_hidden:
             continue
         short = f"-{flag.short}, " if flag.short else ""

@@ -58,18 +58,18 @@ class JsonPath:
             elif part == "end":
                 raise KubectlError("error parsing jsonpath: not in range, nothing to end")
             else:
-                said += " ".join(_shown(one) for one in self._values(part, current, root))
+                said += " ".join(_shown(value) for value in self._values(part, current, root))
         return said
 
     def _values(self, path: str, current: Any, root: Any) -> list[Any]:
         """What the words of one pair of braces find, one after the other."""
-        found: list[Any] = []
+        values: list[Any] = []
         for word in _words(path):
             if word[0] in "\"'":
-                found.append(_unquoted(word))
+                values.append(_unquoted(word))
             else:
-                found += self._walk(word, current, root)
-        return found
+                values += self._walk(word, current, root)
+        return values
 
     def _walk(self, path: str, current: Any, root: Any) -> list[Any]:
         values = [root if path.startswith("$") else current]
@@ -93,29 +93,29 @@ class JsonPath:
         return values
 
     def _fields(self, values: Sequence[Any], name: str) -> list[Any]:
-        found = []
+        fields = []
         for value in values:
             if isinstance(value, Mapping) and name in value:
-                found.append(value[name])
+                fields.append(value[name])
             elif not self._allow_missing:
                 raise KubectlError(
                     f"error executing jsonpath {json.dumps(self._template)}: {name} is not found"
                 )
-        return found
+        return fields
 
     def _bracket(self, value: Any, inside: str, root: Any) -> list[Any]:
         inside = inside.strip()
         if inside == "*":
             return list(_all_of(value))
         if inside.startswith("?(") and inside.endswith(")"):
-            return [one for one in _all_of(value) if self._holds(inside[2:-1], one, root)]
+            return [item for item in _all_of(value) if self._holds(inside[2:-1], item, root)]
         if inside[:1] in "\"'" and inside:
-            names = [_unquoted(one.strip()) for one in inside.split(",")]
-            return [one for name in names for one in self._fields([value], name)]
-        found: list[Any] = []
+            names = [_unquoted(part.strip()) for part in inside.split(",")]
+            return [field for name in names for field in self._fields([value], name)]
+        bracket: list[Any] = []
         for part in inside.split(","):
-            found += _indexed(value, part.strip())
-        return found
+            bracket += _indexed(value, part.strip())
+        return bracket
 
     def _holds(self, condition: str, value: Any, root: Any) -> bool:
         match = _COMPARE.match(condition)
@@ -210,7 +210,7 @@ def _indexed(value: Any, text: str) -> list[Any]:
     if not isinstance(value, list):
         return []
     try:
-        numbers = [int(one) if one else None for one in text.split(":")]
+        numbers = [int(part) if part else None for part in text.split(":")]
     except ValueError as error:
         raise KubectlError(f"error parsing jsonpath: invalid array index {text}") from error
     if len(numbers) > 1:

@@ -36,4 +36,4 @@ def pod_specs_of(document: Document) -> list[Document]:
     if shown is not None and shown.pod_spec:
         own = get_path(document, *shown.pod_spec.split("."))
         return [own] if isinstance(own, dict) else []
-    return [one["spec"] for one in templates_of(document) if isinstance(one.get("spec"), dict)]
+    return [template["spec"] for template in templates_of(document) if isinstance(template.get("spec"), dict)]

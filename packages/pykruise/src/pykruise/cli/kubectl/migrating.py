@@ -167,7 +167,7 @@ def _kinds(session: Session) -> tuple[_GroupKind, _GroupKind]:
     if len(given) != 1:
         raise KubectlError("exactly one destination kind is required: migrate CloneSet --from Deployment")
     target = _kind_of(given[0], group=KRUISE)
-    if target is None or all(target != one for one, _ in _PAIRS):
+    if target is None or all(target != pair for pair, _ in _PAIRS):
         raise KubectlError(
             f"unsupported destination kind {given[0]}: only CloneSet, StatefulSet and DaemonSet"
         )
@@ -175,7 +175,7 @@ def _kinds(session: Session) -> tuple[_GroupKind, _GroupKind]:
         raise KubectlError('required flag(s) "from" not set')
     source = _kind_of(source_word, group="apps")
     if source is None or (target, source) not in _PAIRS:
-        wanted = next(f"{kind}.{group}" for one, (group, kind) in _PAIRS if one == target)
+        wanted = next(f"{kind}.{group}" for pair, (group, kind) in _PAIRS if pair == target)
         raise KubectlError(f"unsupported source kind {source_word} of {given[0]}: only {wanted}")
     return target, source
 

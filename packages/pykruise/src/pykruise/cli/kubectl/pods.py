@@ -28,7 +28,7 @@ async def pods_of(session: Session, info: Info) -> list[Document]:
 
 def owners_of(document: Mapping[str, Any]) -> set[str]:
     """uids of its owners."""
-    return {one.get("uid", "") for one in document["metadata"].get("ownerReferences") or ()}
+    return {reference.get("uid", "") for reference in document["metadata"].get("ownerReferences") or ()}
 
 
 def state_of(pod: Mapping[str, Any]) -> str:
@@ -36,18 +36,18 @@ def state_of(pod: Mapping[str, Any]) -> str:
     status = pod.get("status") or {}
     state = str(status.get("reason") or status.get("phase") or "Pending")
     inits = status.get("initContainerStatuses") or ()
-    for number, one in enumerate(inits):
-        now = one.get("state") or {}
+    for number, item in enumerate(inits):
+        now = item.get("state") or {}
         if (ended := now.get("terminated")) and not ended.get("exitCode"):
             continue
-        if one.get("started") and "running" in now and _is_sidecar(pod, one):
+        if item.get("started") and "running" in now and _is_sidecar(pod, item):
             continue
         reason = (now.get("terminated") or now.get("waiting") or {}).get("reason")
         if reason and reason != "PodInitializing":
             return _with_deletion(pod, f"Init:{reason}")
         return _with_deletion(pod, f"Init:{number}/{len(inits)}")
-    for one in reversed(status.get("containerStatuses") or ()):
-        now = one.get("state") or {}
+    for item in reversed(status.get("containerStatuses") or ()):
+        now = item.get("state") or {}
         if reason := (now.get("waiting") or {}).get("reason"):
             state = reason
         elif ended := now.get("terminated"):
@@ -57,7 +57,10 @@ def state_of(pod: Mapping[str, Any]) -> str:
 
 def _is_sidecar(pod: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     containers = (pod.get("spec") or {}).get("initContainers") or ()
-    return any(one["name"] == status["name"] and one.get("restartPolicy") == "Always" for one in containers)
+    return any(
+        container["name"] == status["name"] and container.get("restartPolicy") == "Always"
+        for container in containers
+    )
 
 
 def _with_deletion(pod: Mapping[str, Any], state: str) -> str:
@@ -68,13 +71,13 @@ def ready_count(pod: Mapping[str, Any]) -> str:
     """`1/2`."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     total = len((pod.get("spec") or {}).get("containers") or ())
-    return f"{sum(bool(one.get('ready')) for one in statuses)}/{total}"
+    return f"{sum(bool(status.get('ready')) for status in statuses)}/{total}"
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
     """Whether its condition Ready is True."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
 def revision_of(pod: Mapping[str, Any]) -> str:
@@ -86,7 +89,9 @@ def revision_of(pod: Mapping[str, Any]) -> str:
 
 def restarts_of(pod: Mapping[str, Any]) -> int:
     """Of all its containers."""
-    return sum(one.get("restartCount", 0) for one in (pod.get("status") or {}).get("containerStatuses") or ())
+    return sum(
+        status.get("restartCount", 0) for status in (pod.get("status") or {}).get("containerStatuses") or ()
+    )
 
 
 def age(created: str | None, now: float) -> str:

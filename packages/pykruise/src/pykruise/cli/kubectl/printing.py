@@ -118,7 +118,7 @@ def _argument(name: str, argument: str) -> str:
 def without_managed_fields(document: Mapping[str, Any]) -> Mapping[str, Any]:
     """The document without the list of who set what; of a list each item."""
     if isinstance(items := document.get("items"), list):
-        return {**document, "items": [without_managed_fields(one) for one in items]}
+        return {**document, "items": [without_managed_fields(item) for item in items]}
     meta = document.get("metadata")
     if not isinstance(meta, dict) or "managedFields" not in meta:
         return document
@@ -130,11 +130,11 @@ def _without_empty_times(value: Any) -> Any:
     """Without `creationTimestamp: null`, which older API servers write into templates."""
     if isinstance(value, Mapping):
         return {
-            name: _without_empty_times(one)
-            for name, one in value.items()
-            if one is not None or name != "creationTimestamp"
+            name: _without_empty_times(part)
+            for name, part in value.items()
+            if part is not None or name != "creationTimestamp"
         }
-    return [_without_empty_times(one) for one in value] if isinstance(value, list) else value
+    return [_without_empty_times(item) for item in value] if isinstance(value, list) else value
 
 
 def as_json(document: Any) -> str:
@@ -193,14 +193,14 @@ def _kyaml(value: Any, indent: str) -> str:
     inner = indent + "  "
     match value:
         case dict() if value:
-            lines = [f"{inner}{_kyaml_key(key)}: {_kyaml(one, inner)},\n" for key, one in value.items()]
+            lines = [f"{inner}{_kyaml_key(key)}: {_kyaml(part, inner)},\n" for key, part in value.items()]
             return "{\n" + "".join(lines) + indent + "}"
         case dict():
             return "{}"
         case list() if value and isinstance(value[0], dict):
-            return "[" + ", ".join(_kyaml(one, indent) for one in value) + "]"
+            return "[" + ", ".join(_kyaml(item, indent) for item in value) + "]"
         case list() if value:
-            return "[\n" + "".join(f"{inner}{_kyaml(one, inner)},\n" for one in value) + indent + "]"
+            return "[\n" + "".join(f"{inner}{_kyaml(item, inner)},\n" for item in value) + indent + "]"
         case list():
             return "[]"
         case str():
@@ -216,8 +216,8 @@ def _kyaml_text(value: str, indent: str) -> str:
     if "\n" not in value:
         return json.dumps(value, ensure_ascii=False)
     lines = value.split("\n")
-    parts = [json.dumps(one, ensure_ascii=False)[1:-1] for one in lines]
-    folded = [f"{indent}   {one}\\n\\\n" for one in parts[:-1]]
+    parts = [json.dumps(line, ensure_ascii=False)[1:-1] for line in lines]
+    folded = [f"{indent}   {part}\\n\\\n" for part in parts[:-1]]
     if parts[-1]:
         folded.append(f"{indent}   {parts[-1]}\\\n")
     return '"\\\n' + "".join(folded) + f'{indent}  "'

@@ -87,16 +87,16 @@ def asked_for(arguments: Sequence[str], *, allow_all: bool, program: str = "kube
     """What the arguments name. `allow_all`: a type alone means all of its objects. Raises KubectlError."""
     if not arguments:
         return Asked()
-    if any("/" in one for one in arguments):
-        if not all("/" in one for one in arguments):
+    if any("/" in argument for argument in arguments):
+        if not all("/" in argument for argument in arguments):
             raise KubectlError(_MIXED.format(program=program))
-        return Asked(pairs=tuple(_pair(one) for one in arguments))
-    types = tuple(one for one in arguments[0].split(",") if one)
+        return Asked(pairs=tuple(_pair(argument) for argument in arguments))
+    types = tuple(part for part in arguments[0].split(",") if part)
     if len(arguments) == 1:
         if not allow_all:
             raise KubectlError("resource(s) were provided, but no name was specified")
         return Asked(types=types)
-    return Asked(pairs=tuple((one, name) for one in types for name in arguments[1:]))
+    return Asked(pairs=tuple((type_, name) for type_ in types for name in arguments[1:]))
 
 
 def _pair(argument: str) -> tuple[str, str]:
@@ -209,11 +209,11 @@ async def list_all(
         namespace if resource.namespaced else "",
         label_selector=session.call.text("selector") if selector is None else selector,
     )
-    found = []
+    infos = []
     for raw in listed.items:
         document = {"kind": resource.kind, "apiVersion": resource.api_version, **orjson.loads(bytes(raw))}
         meta = document["metadata"]
-        found.append(
+        infos.append(
             Info(
                 resource=resource,
                 namespace=meta.get("namespace", ""),
@@ -222,7 +222,7 @@ async def list_all(
                 scales="scale" in served.subresources,
             )
         )
-    return found
+    return infos
 
 
 # ── files ────────────────────────────────────────────────────────────────────
@@ -306,17 +306,17 @@ def _read_local(call: Call, name: str) -> list[tuple[str, str]]:
         raise KubectlError(f'the path "{name}" does not exist')
     paths = _files_in(path, call) if path.is_dir() else [path]
     try:
-        return [(str(one), one.read_text("utf-8")) for one in paths]
+        return [(str(path), path.read_text("utf-8")) for path in paths]
     except (OSError, UnicodeDecodeError) as error:
         raise KubectlError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _files_in(folder: Path, call: Call) -> list[Path]:
     listed = folder.rglob("*") if call.is_on("recursive") else folder.iterdir()
-    found = sorted(one for one in listed if one.is_file() and one.suffix in _EXTENSIONS)
-    if not found:
+    paths = sorted(path for path in listed if path.is_file() and path.suffix in _EXTENSIONS)
+    if not paths:
         raise KubectlError(f"error reading [{folder}]: recognized file extensions are [.json .yaml .yml]")
-    return found
+    return paths
 
 
 async def _download(url: str) -> str:

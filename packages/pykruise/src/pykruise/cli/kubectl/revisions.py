@@ -59,10 +59,10 @@ async def read_revisions(session: Session, info: Info) -> list[Revision]:
 
 def revisions_in(listed: Iterable[Info], owner: Info, shown: Shown) -> list[Revision]:
     """Those of the workload, oldest first."""
-    owned = [one for one in listed if _is_of(one, owner, shown)]
+    owned = [info for info in listed if _is_of(info, owner, shown)]
     is_sets = shown.verbs.history == "replicasets"
-    found = [_of_set(one) if is_sets else _of_revision(one) for one in owned]
-    return sorted(found, key=lambda one: one.number)
+    revisions = [_of_set(info) if is_sets else _of_revision(info) for info in owned]
+    return sorted(revisions, key=lambda revision: revision.number)
 
 
 def _selector_of(info: Info, shown: Shown) -> str:
@@ -74,12 +74,12 @@ def _selector_of(info: Info, shown: Shown) -> str:
     return format_label_selector(selector) if selector else ""
 
 
-def _is_of(one: Info, owner: Info, shown: Shown) -> bool:
+def _is_of(info: Info, owner: Info, shown: Shown) -> bool:
     if shown.verbs.revision_label:
-        labels = one.document["metadata"].get("labels") or {}
+        labels = info.document["metadata"].get("labels") or {}
         return bool(labels.get(shown.verbs.revision_label) == owner.name)
     uid = owner.document["metadata"].get("uid")
-    owners = one.document["metadata"].get("ownerReferences") or ()
+    owners = info.document["metadata"].get("ownerReferences") or ()
     return any(ref.get("controller") and ref.get("uid") == uid for ref in owners)
 
 
@@ -99,30 +99,33 @@ def _of_revision(info: Info) -> Revision:
 
 def _without_directives(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_directives(one) for name, one in value.items() if name != "$patch"}
+        return {name: _without_directives(part) for name, part in value.items() if name != "$patch"}
     return value
 
 
 def of_number(revisions: Sequence[Revision], number: int) -> Revision | None:
     """The revision of this number."""
-    return next((one for one in revisions if one.number == number), None)
+    return next((revision for revision in revisions if revision.number == number), None)
 
 
 def templates(revision: Revision, shown: Shown) -> list[Document]:
     """The pod templates in a revision."""
     document = {"spec": revision.content}
-    found = [get_path(document, *path.split(".")) for path in shown.templates]
+    templates = [get_path(document, *path.split(".")) for path in shown.templates]
     if not shown.templates:
-        found = [{"spec": revision.content}]
-    return [one for one in found if isinstance(one, dict)]
+        templates = [{"spec": revision.content}]
+    return [entry for entry in templates if isinstance(entry, dict)]
 
 
 def history_table(revisions: Sequence[Revision]) -> str:
     """`REVISION  CHANGE-CAUSE` and a row for each."""
     if not revisions:
         return "No rollout history found."
-    width = max(len("REVISION"), *(len(str(one.number)) for one in revisions)) + 2
-    rows = [("REVISION", "CHANGE-CAUSE"), *((str(one.number), one.cause or "<none>") for one in revisions)]
+    width = max(len("REVISION"), *(len(str(revision.number)) for revision in revisions)) + 2
+    rows = [
+        ("REVISION", "CHANGE-CAUSE"),
+        *((str(revision.number), revision.cause or "<none>") for revision in revisions),
+    ]
     return "".join(f"{number.ljust(width)}{cause}\n" for number, cause in rows)
 
 
@@ -131,15 +134,15 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     if old == new:
         return []
     if isinstance(old, dict) and isinstance(new, dict):
-        names = [*old, *(one for one in new if one not in old)]
+        names = [*old, *(item for item in new if item not in old)]
         return [
             line
             for name in names
             for line in differences(old.get(name), new.get(name), f"{path}.{name}" if path else name)
         ]
     if _is_named(old) and _is_named(new):
-        olds, news = ({one["name"]: one for one in listed} for listed in (old, new))
-        names = [*olds, *(one for one in news if one not in olds)]
+        olds, news = ({item["name"]: item for item in listed} for listed in (old, new))
+        names = [*olds, *(item for item in news if item not in olds)]
         return [
             line for name in names for line in differences(olds.get(name), news.get(name), f"{path}[{name}]")
         ]
@@ -150,7 +153,7 @@ def _is_named(value: Any) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(one, dict) and "name" in one for one in value)
+        and all(isinstance(entry, dict) and "name" in entry for entry in value)
     )
 
 

@@ -36,10 +36,10 @@ MANAGER: Final = "kubectl-rollout"
 RESTARTED_AT: Final = "RESTARTED_AT"
 
 
-async def each(session: Session, found: Found, do: Callable[[Info], Awaitable[None]]) -> list[Error]:
+async def each(session: Session, selection: Found, do: Callable[[Info], Awaitable[None]]) -> list[Error]:
     """Do it to each object; what fails does not stop the rest. The errors, those of finding first."""
-    errors = list(found.errors)
-    for info in found.infos:
+    errors = list(selection.errors)
+    for info in selection.infos:
         try:
             await do(info)
         except (KubeError, CommandError) as error:
@@ -96,14 +96,14 @@ async def _change_each(
     session: Session, operation: str, mutate: Callable[[str, Document], None]
 ) -> list[Error]:
     """Change each object that is named, and show it. `mutate` gets its label and a copy."""
-    found = await find(session, session.call.arguments)
+    selection = await find(session, session.call.arguments)
     show = _Show(session, operation)
 
     async def do(info: Info) -> None:
         changed = await change(session, info, lambda document: mutate(info.label, document), manager=MANAGER)
         show(changed or info)
 
-    return await each(session, found, do)
+    return await each(session, selection, do)
 
 
 class _Show:
@@ -138,9 +138,15 @@ def restart_template(document: Document, *, label: str, at: str) -> None:
         return
     for template in templates_of(document):
         for container in template["spec"]["containers"]:
-            variables = [one for one in container.get("env") or () if one.get("name") != RESTARTED_AT]
+            variables = [
+                variable for variable in container.get("env") or () if variable.get("name") != RESTARTED_AT
+            ]
             place = next(
-                (n for n, one in enumerate(container.get("env") or ()) if one.get("name") == RESTARTED_AT),
+                (
+                    n
+                    for n, variable in enumerate(container.get("env") or ())
+                    if variable.get("name") == RESTARTED_AT
+                ),
                 len(variables),
             )
             variables.insert(place, {"name": RESTARTED_AT, "value": at})
@@ -163,7 +169,7 @@ def approval(document: Mapping[str, Any], *, label: str) -> Document:
     if (group_of(document), document.get("kind")) != (ROLLOUTS, "Rollout"):
         raise ResourceError(f"{label} approving is not supported")
     status = document.get("status") or {}
-    field = next((one for one in ("canaryStatus", "blueGreenStatus") if status.get(one)), "")
+    field = next((literal for literal in ("canaryStatus", "blueGreenStatus") if status.get(literal)), "")
     if not field:
         raise ResourceError(f"{label} no need to approve: it is in no step")
     state = status[field].get("currentStepState", "")
@@ -176,14 +182,14 @@ def approval(document: Mapping[str, Any], *, label: str) -> Document:
 
 async def approve(session: Session) -> list[Error]:
     """`rollout approve RESOURCE`."""
-    found = await find(session, session.call.arguments)
+    selection = await find(session, session.call.arguments)
     show = _Show(session, "approved")
 
     async def do(info: Info) -> None:
         body = approval(info.document, label=info.label)
         show(await patch(session, info, body, manager=MANAGER, subresource="status"))
 
-    return await each(session, found, do)
+    return await each(session, selection, do)
 
 
 # ── history ──────────────────────────────────────────────────────────────────
@@ -195,7 +201,7 @@ async def history(session: Session) -> list[Error]:
     number = call.number("revision")
     if number < 0:
         raise KubectlError(f"revision must be a positive integer: {number}")
-    found = await find(session, call.arguments)
+    selection = await find(session, call.arguments)
     show = _Show(session, "")
 
     async def do(info: Info) -> None:
@@ -204,8 +210,8 @@ async def history(session: Session) -> list[Error]:
         if number and chosen is None:
             raise KubectlError("unable to find the specified revision")
         if call.text("output"):
-            for one in [chosen] if chosen else revisions:
-                show(_shown_revision(info, one))
+            for revision in [chosen] if chosen else revisions:
+                show(_shown_revision(info, revision))
             return
         if chosen is None:
             body = history_table(revisions)
@@ -213,12 +219,12 @@ async def history(session: Session) -> list[Error]:
             return
         shown = shown_of(info.document)
         assert shown is not None
-        text = "".join(described(one) for one in templates(chosen, shown))
+        text = "".join(described(template) for template in templates(chosen, shown))
         if call.is_on("diff"):
-            text += _changes([one for one in revisions if one.number <= number][-2:])
+            text += _changes([item for item in revisions if item.number <= number][-2:])
         show(info, f"with revision #{number}\n{text}")
 
-    return await each(session, found, do)
+    return await each(session, selection, do)
 
 
 def _shown_revision(info: Info, revision: Revision) -> Info:
@@ -273,10 +279,10 @@ def target_of(document: Document, revisions: list[Revision], number: int) -> Rev
     shown = shown_of(document)
     is_deployment = shown is not None and shown.verbs.history == "replicasets"
     if number:
-        found = of_number(revisions, number) if number > 0 else None
-        if found is None:
+        revision = of_number(revisions, number) if number > 0 else None
+        if revision is None:
             raise KubectlError(f"unable to find specified revision {number} in history")
-        return found
+        return revision
     if is_deployment and _is_in_canary(document) and revisions:
         newest = revisions[-1]
         is_same = _template_of(newest.content) == _template_of(document["spec"])
@@ -351,9 +357,9 @@ def _restored_annotations(document: Document, target: Revision) -> Document:
 async def undo(session: Session) -> list[Error]:
     """`rollout undo (TYPE NAME | TYPE/NAME) [--to-revision N]`."""
     call = session.call
-    found = await find(session, call.arguments)
+    selection = await find(session, call.arguments)
     if call.is_on("fast"):
-        return await each(session, found, lambda info: _back_fast(session, info))
+        return await each(session, selection, lambda info: _back_fast(session, info))
     show, dry_run = _Show(session, "rolled back"), dry_run_of(call, session.warn)
     done: set[tuple[str, str, str]] = set()
 
@@ -375,7 +381,7 @@ async def undo(session: Session) -> list[Error]:
         revisions = await read_revisions(session, info)
         target = target_of(info.document, revisions, call.number("to-revision"))
         if dry_run == "client":
-            text = "".join(described(one) for one in templates(target, shown))
+            text = "".join(described(template) for template in templates(target, shown))
             show(info, text if shown.verbs.history == "replicasets" else f"will roll back to {text}")
             return
         operations = undo_patch(info.document, target, shown)
@@ -384,7 +390,7 @@ async def undo(session: Session) -> list[Error]:
             return
         show(await patch(session, info, operations, manager=MANAGER, patch_type=PatchType.JSON))
 
-    return await each(session, found, do)
+    return await each(session, selection, do)
 
 
 async def workload_of(session: Session, info: Info) -> Info:
@@ -409,7 +415,7 @@ def fast_step(document: Document) -> tuple[str, int]:
     if not str(document.get("apiVersion")).endswith("/v1beta1") or document.get("kind") != "Rollout":
         raise KubectlError("--fast is only supported for Rollouts of v1beta1")
     status, strategy = document.get("status") or {}, document["spec"].get("strategy") or {}
-    part = next((one for one in ("blueGreen", "canary") if strategy.get(one)), "canary")
+    part = next((literal for literal in ("blueGreen", "canary") if strategy.get(literal)), "canary")
     steps, field = (strategy.get(part) or {}).get("steps") or [], f"{part}Status"
     if status.get("phase") != "Progressing" or not status.get(field):
         raise KubectlError("rollout is not in progressing")

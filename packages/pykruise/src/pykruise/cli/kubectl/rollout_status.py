@@ -52,20 +52,22 @@ async def status(session: Session) -> list[Error]:
         raise KubectlError(
             f'unable to match a printer suitable for the output format "{output}", allowed formats are: json'
         )
-    found = await find(session, call.arguments)
+    selection = await find(session, call.arguments)
     errors: list[Error] = []
     outcomes: list[_Outcome] = []
     ends = session.ends
-    for info in found.infos:
+    for info in selection.infos:
         outcome, error = await _follow(
             session, info, None if ends is None else max(ends - session.now, 0.001)
         )
         outcomes.append(outcome)
         if error is not None:
             errors.append(error)
-    errors += found.errors
+    errors += selection.errors
     if output:
-        session.say(json.dumps([msgspec.to_builtins(one) for one in outcomes], indent=4, ensure_ascii=False))
+        session.say(
+            json.dumps([msgspec.to_builtins(outcome) for outcome in outcomes], indent=4, ensure_ascii=False)
+        )
     return errors
 
 
@@ -176,13 +178,13 @@ async def _say_why(session: Session, info: Info) -> tuple[dict[str, Any], ...]:
         settings = await manager_settings(client, session.around.clock)
         kind = of_document(info.document)
         key = Key(info.namespace, info.name)
-        found = await explained(client, key, now=session.now, kind=kind, settings=settings)
+        explanation = await explained(client, key, now=session.now, kind=kind, settings=settings)
     except (KubeError, CommandError):
         return ()
-    if found.verdict == "done":
+    if explanation.verdict == "done":
         return ()
     if not session.call.text("output"):
-        for line in waits_lines(found, now=session.now):
+        for line in waits_lines(explanation, now=session.now):
             if line:
                 session.note(line)
-    return tuple(msgspec.to_builtins(one) for one in found.waits)
+    return tuple(msgspec.to_builtins(wait) for wait in explanation.waits)

@@ -40,7 +40,7 @@ async def scale(session: Session) -> list[Error]:
         raise KubectlError(
             "The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"
         )
-    found = await find(session, call.arguments)
+    selection = await find(session, call.arguments)
     dry_run = dry_run_of(call, session.warn)
     printer = printer_of(call, dry_run=dry_run)
     client = await session.client()
@@ -66,7 +66,7 @@ async def scale(session: Session) -> list[Error]:
         changed: Document = apply_merge_patch(info.document, {"spec": {"replicas": count}})
         session.around.out(printer.text(info.with_document(changed), "scaled"))
 
-    return await each(session, found, do)
+    return await each(session, selection, do)
 
 
 async def _until_scaled(session: Session, info: Info, timeout_s: float) -> None:
@@ -99,7 +99,7 @@ async def _check_preconditions(session: Session, info: Info) -> None:
 
 def victims_of(text: str) -> list[str]:
     """Names in `--pods`, each once. Raises KubectlError when there is none."""
-    names = list(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    names = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     if not names:
         raise KubectlError("the pods to delete are required: --pods POD1,POD2")
     return names
@@ -107,8 +107,8 @@ def victims_of(text: str) -> list[str]:
 
 def check_victims(names: Sequence[str], own: Sequence[Document], info: Info) -> None:
     """Raises KubectlError for a name that is no pod of the workload."""
-    known = {one["metadata"]["name"] for one in own}
-    if strange := [one for one in names if one not in known]:
+    known = {entry["metadata"]["name"] for entry in own}
+    if strange := [name for name in names if name not in known]:
         raise KubectlError(f"{info.label} has no pod {', '.join(strange)}")
 
 
@@ -119,7 +119,7 @@ def scaled_down(document: Document, names: Sequence[str], *, by_list: bool) -> N
     if by_list:
         strategy = spec.setdefault("scaleStrategy", {})
         listed = strategy.get("podsToDelete") or []
-        new = [one for one in names if one not in listed]
+        new = [name for name in names if name not in listed]
         strategy["podsToDelete"] = [*listed, *new]
     replicas = spec.get("replicas", 1) - len(new)
     if replicas < 0:
@@ -133,13 +133,13 @@ async def scale_down(session: Session) -> list[Error]:
 
     call = session.call
     names = victims_of(",".join(call.listed("pods")))
-    found = await find(session, call.arguments)
-    info = found.one()
+    selection = await find(session, call.arguments)
+    info = selection.one()
     shown = shown_of(info.document)
     if shown is None or not shown.verbs.victims:
         raise KubectlError(f"{info.label} scaling down with chosen pods is not supported")
     uid = info.document["metadata"].get("uid")
-    check_victims(names, [one for one in await pods_of(session, info) if uid in owners_of(one)], info)
+    check_victims(names, [pod for pod in await pods_of(session, info) if uid in owners_of(pod)], info)
     dry_run = dry_run_of(call, session.warn)
     printer = printer_of(call, dry_run=dry_run)
     by_list = shown.verbs.victims == "podsToDelete"
@@ -234,7 +234,7 @@ async def autoscale(session: Session) -> list[Error]:
     metrics = [
         metric_for(name, text) for name, text in (("cpu", cpu), ("memory", call.text("memory"))) if text
     ]
-    found = await find(session, call.arguments)
+    selection = await find(session, call.arguments)
     # kubectl's own words
     operation = "created" if dry_run_of(call, session.warn) == "client" else "autoscaled"
 
@@ -251,7 +251,7 @@ async def autoscale(session: Session) -> list[Error]:
             session, HPAS, info.namespace, made, shown=shown, operation=operation, manager="kubectl-autoscale"
         )
 
-    return await each(session, found, do)
+    return await each(session, selection, do)
 
 
 async def create_and_show(
@@ -298,8 +298,8 @@ def _in_namespace(document: Document, namespace: str) -> Document:
 def ports_of(document: Document) -> list[tuple[int, str]]:
     """Ports of its containers, or of a Service, with their protocols."""
     if document.get("kind") == "Service":
-        return [(one["port"], one.get("protocol") or "TCP") for one in document["spec"].get("ports") or ()]
-    specs = [one["spec"] for one in templates_of(document)] or [document.get("spec") or {}]
+        return [(port["port"], port.get("protocol") or "TCP") for port in document["spec"].get("ports") or ()]
+    specs = [template["spec"] for template in templates_of(document)] or [document.get("spec") or {}]
     return [
         (port["containerPort"], port.get("protocol") or "TCP")
         for spec in specs
@@ -364,13 +364,13 @@ def service_for(document: Document, given: Mapping[str, str]) -> Document:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    found = {}
+    pairs = {}
     for part in filter(None, text.split(",")):
         name, sign, value = part.partition("=")
         if not sign:
             raise KubectlError(f"unexpected label spec: {part}")
-        found[name.strip()] = value.strip()
-    return found
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 def _service_ports(document: Document, given: Mapping[str, str]) -> list[Document]:
@@ -381,12 +381,12 @@ def _service_ports(document: Document, given: Mapping[str, str]) -> list[Documen
             return []
         raise KubectlError("couldn't find port via --port flag or introspection")
     numbers = [part for part in text.split(",") if part]
-    if not all(re.fullmatch(r"[0-9]+", one) and 0 < int(one) < 65536 for one in numbers):
+    if not all(re.fullmatch(r"[0-9]+", text) and 0 < int(text) < 65536 for text in numbers):
         raise KubectlError(f"invalid port: {text}")
     made = []
-    for count, one in enumerate(numbers, start=1):
-        port = int(one)
-        target = given.get("target-port") or given.get("container-port") or one
+    for count, number in enumerate(numbers, start=1):
+        port = int(number)
+        target = given.get("target-port") or given.get("container-port") or number
         made.append(
             {
                 **({"name": f"port-{count}"} if len(numbers) > 1 else {}),
@@ -410,7 +410,7 @@ async def expose(session: Session) -> list[Error]:
     generator = call.text("generator")
     if generator not in ("", "service/v1", "service/v2"):
         raise KubectlError(f"generator {generator!r} not found")
-    found = await find(session, call.arguments)
+    selection = await find(session, call.arguments)
     given = {name: call.text(name) for name in _EXPOSE_FLAGS if call.text(name)}
 
     async def do(info: Info) -> None:
@@ -434,17 +434,17 @@ async def expose(session: Session) -> list[Error]:
             manager="kubectl-expose",
         )
 
-    return await each(session, found, do)
+    return await each(session, selection, do)
 
 
 def _overrides(text: str) -> Document:
     try:
-        found = orjson.loads(text)
+        overrides = orjson.loads(text)
     except ValueError as error:
         raise KubectlError(f"--overrides is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(overrides, dict):
         raise KubectlError("--overrides is not a JSON object")
-    return found
+    return overrides
 
 
 def put_last_applied(document: Document) -> None:

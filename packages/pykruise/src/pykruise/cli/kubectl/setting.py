@@ -49,10 +49,10 @@ async def objects(
         raise KubectlError(ONLY_FILES)
     if is_local and dry_run_of(call, lambda _: None) == "server":
         raise KubectlError("cannot specify --local and --dry-run=server - did you mean --dry-run=client?")
-    found = await find(session, arguments, allow_all=False, needed=needed, is_local=is_local)
-    if found.errors:
-        raise SeveralErrors(found.errors)
-    return found.infos
+    selection = await find(session, arguments, allow_all=False, needed=needed, is_local=is_local)
+    if selection.errors:
+        raise SeveralErrors(selection.errors)
+    return selection.infos
 
 
 async def apply(
@@ -84,7 +84,7 @@ async def apply(
             continue
         if changed is not None or says_unchanged or (is_local and call.text("output")):
             session.around.out(printer.text(changed or info, operation))
-        errors += [KubectlError(one) for one in problems]
+        errors += [KubectlError(problem) for problem in problems]
     return errors
 
 
@@ -107,7 +107,9 @@ def containers_of(spec: Mapping[str, Any]) -> list[Document]:
 
 def matching(spec: Mapping[str, Any], pattern: str) -> list[Document]:
     """Containers whose name fits a pattern with `*`."""
-    return [one for one in containers_of(spec) if fnmatchcase(str(one.get("name")), pattern)]
+    return [
+        container for container in containers_of(spec) if fnmatchcase(str(container.get("name")), pattern)
+    ]
 
 
 # ── image ────────────────────────────────────────────────────────────────────
@@ -115,12 +117,12 @@ def matching(spec: Mapping[str, Any], pattern: str) -> list[Document]:
 
 def split_pairs(arguments: Sequence[str], what: str) -> tuple[list[str], dict[str, str]]:
     """Resources, and `name=value` pairs after them. Raises KubectlError."""
-    first = next((n for n, one in enumerate(arguments) if "=" in one), len(arguments))
+    first = next((n for n, value in enumerate(arguments) if "=" in value), len(arguments))
     pairs: dict[str, str] = {}
-    for one in arguments[first:]:
-        name, sign, value = one.partition("=")
+    for argument in arguments[first:]:
+        name, sign, value = argument.partition("=")
         if not sign:
-            raise KubectlError(f"all resources must be specified before {what} changes: {one}")
+            raise KubectlError(f"all resources must be specified before {what} changes: {argument}")
         pairs[name] = value
     return list(arguments[:first]), pairs
 
@@ -129,10 +131,15 @@ def set_images(specs: Sequence[Document], images: Mapping[str, str]) -> list[str
     """Set images by container, `*` all; what no container has the name of is returned as errors."""
     problems = []
     for name, image in images.items():
-        found = [one for spec in specs for one in containers_of(spec) if name in ("*", one.get("name"))]
-        for one in found:
-            one["image"] = image
-        if not found:
+        result = [
+            container
+            for spec in specs
+            for container in containers_of(spec)
+            if name in ("*", container.get("name"))
+        ]
+        for entry in result:
+            entry["image"] = image
+        if not result:
             problems.append(f"unable to find container named {quoted(name)}")
     return problems
 
@@ -174,10 +181,10 @@ def read_amounts(text: str) -> dict[str, str]:
 
 def set_amounts(specs: Sequence[Document], pattern: str, amounts: Mapping[str, Mapping[str, str]]) -> None:
     """Merge limits and requests into containers. Raises KubectlError when none has a fitting name."""
-    found = [one for spec in specs for one in matching({"containers": spec.get("containers")}, pattern)]
-    if not found:
+    result = [entry for spec in specs for entry in matching({"containers": spec.get("containers")}, pattern)]
+    if not result:
         raise KubectlError(f"unable to find container named {pattern}")
-    for container in found:
+    for container in result:
         own = container.setdefault("resources", {})
         for kind, values in amounts.items():
             if values:
@@ -228,19 +235,18 @@ def read_equalities(text: str) -> dict[str, str]:
         parsed = parse_label_selector(text)
     except SelectorError as error:
         raise KubectlError(str(error)) from error
-    found = {}
-    for one in parsed.requirements:
+    equalities = {}
+    for requirement in parsed.requirements:
         if (
-            one.operator.value.lower() not in ("=", "==", "in")
-            or len(one.values) != 1
+            requirement.operator.value.lower() not in ("=", "==", "in")
+            or len(requirement.values) != 1
             or " in " in f" {text} "
         ):
-            raise KubectlError(
-                f"match expression [{{{one.key} {str(one.operator.value).capitalize()} [{' '.join(one.values)}]}}]"
-                " not supported on this object"
-            )
-        found[one.key] = next(iter(one.values))
-    return found
+            operator = str(requirement.operator.value).capitalize()
+            shown = f"{{{requirement.key} {operator} [{' '.join(requirement.values)}]}}"
+            raise KubectlError(f"match expression [{shown}] not supported on this object")
+        equalities[requirement.key] = next(iter(requirement.values))
+    return equalities
 
 
 async def selector(session: Session) -> list[Error]:
@@ -269,14 +275,14 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 def read_subjects(users: Sequence[str], groups: Sequence[str], accounts: Sequence[str]) -> list[Document]:
     """Subjects of a binding. Raises KubectlError."""
-    found: list[Document] = [{"kind": "User", "apiGroup": _RBAC, "name": one} for one in users if one]
-    found += [{"kind": "Group", "apiGroup": _RBAC, "name": one} for one in groups if one]
-    for one in accounts:
-        namespace, colon, name = one.partition(":")
+    subjects: list[Document] = [{"kind": "User", "apiGroup": _RBAC, "name": user} for user in users if user]
+    subjects += [{"kind": "Group", "apiGroup": _RBAC, "name": group} for group in groups if group]
+    for account in accounts:
+        namespace, colon, name = account.partition(":")
         if not colon or not namespace or not name or ":" in name:
             raise KubectlError("serviceaccount must be <namespace>:<name>")
-        found.append({"kind": "ServiceAccount", "namespace": namespace, "name": name})
-    return found
+        subjects.append({"kind": "ServiceAccount", "namespace": namespace, "name": name})
+    return subjects
 
 
 async def subject(session: Session) -> list[Error]:
@@ -292,7 +298,7 @@ async def subject(session: Session) -> list[Error]:
         if document.get("kind") not in ("RoleBinding", "ClusterRoleBinding"):
             raise KubectlError("setting subjects is only supported for RoleBinding/ClusterRoleBinding")
         own = document.get("subjects") or []
-        document["subjects"] = own + [one for one in subjects if one not in own]
+        document["subjects"] = own + [subject for subject in subjects if subject not in own]
 
     return await apply(session, infos, mutate, operation="subjects updated")
 
@@ -360,7 +366,9 @@ async def update_strategy(session: Session) -> list[Error]:
         shown = shown_of(document)
         if shown is None or shown.verbs.strategy is None:
             raise KubectlError(f"{info.label} has no update strategy")
-        value = next((one for one in shown.verbs.strategies if one.lower() == text.lower()), "")
+        value = next(
+            (strategy for strategy in shown.verbs.strategies if strategy.lower() == text.lower()), ""
+        )
         if not value:
             raise KubectlError(
                 f"{quoted(text)} is no update strategy of {info.label}: {', '.join(shown.verbs.strategies)}"

@@ -103,8 +103,8 @@ async def completion(session: Session) -> None:
 async def complete(session: Session) -> None:
     """`__complete WORD…`: a line for each candidate for the last word, and how shells are to take them."""
     words = list(session.call.everything)
-    for one in await candidates(session, words[:-1], words[-1] if words else ""):
-        session.say(one)
+    for candidate in await candidates(session, words[:-1], words[-1] if words else ""):
+        session.say(candidate)
     session.say(NO_FILES)
 
 
@@ -113,14 +113,14 @@ async def candidates(session: Session, before: Sequence[str], word: str) -> list
     command, _, rest = lookup(before, ROOT)
     if word.startswith("-"):
         names = [f"--{flag.name}\t{flag.help}" for flag in flags_of(command) if not flag.is_hidden]
-        return [one for one in names if one.startswith(word)]
+        return [name for name in names if name.startswith(word)]
     if command.children:
-        shown = [one for one in command.children if not one.is_hidden]
-        return [f"{one.name}\t{one.short}" for one in shown if one.name.startswith(word)]
+        shown = [child for child in command.children if not child.is_hidden]
+        return [f"{command.name}\t{command.short}" for command in shown if command.name.startswith(word)]
     if command.takes != "resources":
         return []
     try:
-        return await _of_resources(session, [one for one in rest if not one.startswith("-")], word)
+        return await _of_resources(session, [word for word in rest if not word.startswith("-")], word)
     except (KubeError, KubectlError, OSError):
         return []
 
@@ -129,14 +129,17 @@ async def _of_resources(session: Session, given: Sequence[str], word: str) -> li
     mapper = await session.mapper()
     kind, slash, name = word.partition("/")
     if slash:
-        return [f"{kind}/{one}" for one in await _names(session, mapper.find(kind)) if one.startswith(name)]
+        return [
+            f"{kind}/{text}" for text in await _names(session, mapper.find(kind)) if text.startswith(name)
+        ]
     if given and "/" not in given[0]:
-        return [one for one in await _names(session, mapper.find(given[0])) if one.startswith(word)]
+        return [name for name in await _names(session, mapper.find(given[0])) if name.startswith(word)]
     plurals = {
-        str(one.resource) if "." in one.resource.group else one.resource.plural for one in mapper.served
+        str(served.resource) if "." in served.resource.group else served.resource.plural
+        for served in mapper.served
     }
-    return sorted(one for one in plurals if one.startswith(word))
+    return sorted(plural for plural in plurals if plural.startswith(word))
 
 
 async def _names(session: Session, served: Served) -> list[str]:
-    return [one.name for one in await list_all(session, served, await session.namespace(), selector="")]
+    return [info.name for info in await list_all(session, served, await session.namespace(), selector="")]

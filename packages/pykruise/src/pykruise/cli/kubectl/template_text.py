@@ -47,13 +47,13 @@ def _pairs(title: str, values: Mapping[str, str], sign: str) -> Iterator[str]:
 
 
 def _spread(constraints: Sequence[Document]) -> Iterator[str]:
-    ordered = sorted(constraints, key=lambda one: str(one.get("topologyKey")))
-    for number, one in enumerate(ordered):
+    ordered = sorted(constraints, key=lambda constraint: str(constraint.get("topologyKey")))
+    for number, value in enumerate(ordered):
         start = "  Topology Spread Constraints:\t" if not number else "\t"
-        labels = (one.get("labelSelector") or {}).get("matchLabels") or {}
+        labels = (value.get("labelSelector") or {}).get("matchLabels") or {}
         selector = ",".join(f"{key}={labels[key]}" for key in sorted(labels))
         yield (
-            f"{start}{one.get('topologyKey')}:{one.get('whenUnsatisfiable')} when max skew {one.get('maxSkew')}"
+            f"{start}{value.get('topologyKey')}:{value.get('whenUnsatisfiable')} when max skew {value.get('maxSkew')}"
             f" is exceeded for selector {selector or '<none>'}"
         )
 
@@ -62,18 +62,18 @@ def _tolerations(tolerations: Sequence[Document]) -> Iterator[str]:
     if not tolerations:
         yield "  Tolerations:\t<none>"
         return
-    ordered = sorted(tolerations, key=lambda one: str(one.get("key", "")))
-    for number, one in enumerate(ordered):
+    ordered = sorted(tolerations, key=lambda toleration: str(toleration.get("key", "")))
+    for number, value in enumerate(ordered):
         start = "  Tolerations:\t" if not number else "\t"
-        text = one.get("key", "")
-        if one.get("value"):
-            text += f"={one['value']}"
-        if one.get("effect"):
-            text += f":{one['effect']}"
-        if one.get("operator") == "Exists" and not one.get("value"):
-            text += " op=Exists" if one.get("key") or one.get("effect") else "op=Exists"
-        if one.get("tolerationSeconds") is not None:
-            text += f" for {one['tolerationSeconds']}s"
+        text = value.get("key", "")
+        if value.get("value"):
+            text += f"={value['value']}"
+        if value.get("effect"):
+            text += f":{value['effect']}"
+        if value.get("operator") == "Exists" and not value.get("value"):
+            text += " op=Exists" if value.get("key") or value.get("effect") else "op=Exists"
+        if value.get("tolerationSeconds") is not None:
+            text += f" for {value['tolerationSeconds']}s"
         yield f"{start}{text}"
 
 
@@ -82,32 +82,32 @@ def _tolerations(tolerations: Sequence[Document]) -> Iterator[str]:
 
 def _titled(title: str, lines: Iterable[str]) -> Iterator[str]:
     """The lines below their title; or that there are none."""
-    found = list(lines)
-    yield f"{title}:" if found else f"{title}:\t<none>"
-    yield from found
+    result = list(lines)
+    yield f"{title}:" if result else f"{title}:\t<none>"
+    yield from result
 
 
 def _containers(containers: Sequence[Document]) -> Iterator[str]:
-    for one in containers:
-        yield f"   {one.get('name')}:"
-        yield f"    Image:\t{one.get('image', '')}"
-        yield from _ports(one.get("ports") or ())
-        for name, words in (("Command", one.get("command")), ("Args", one.get("args"))):
+    for container in containers:
+        yield f"   {container.get('name')}:"
+        yield f"    Image:\t{container.get('image', '')}"
+        yield from _ports(container.get("ports") or ())
+        for name, words in (("Command", container.get("command")), ("Args", container.get("args"))):
             if words:
                 yield f"    {name}:"
                 yield from (f"      {line}" for word in words for line in str(word).split("\n"))
-        yield from _amounts(one.get("resources") or {})
+        yield from _amounts(container.get("resources") or {})
         for name, field in (
             ("Liveness", "livenessProbe"),
             ("Readiness", "readinessProbe"),
             ("Startup", "startupProbe"),
         ):
-            if probe := one.get(field):
+            if probe := container.get(field):
                 yield f"    {name}:\t{_probe(probe)}"
-        yield from _env_from(one.get("envFrom") or ())
-        yield from _titled("    Environment", _environment(one))
-        yield from _titled("    Mounts", _mounts(one.get("volumeMounts") or ()))
-        if devices := one.get("volumeDevices"):
+        yield from _env_from(container.get("envFrom") or ())
+        yield from _titled("    Environment", _environment(container))
+        yield from _titled("    Mounts", _mounts(container.get("volumeMounts") or ()))
+        if devices := container.get("volumeDevices"):
             yield "    Devices:"
             yield from (f"      {device['devicePath']} from {device['name']}" for device in devices)
 
@@ -118,8 +118,8 @@ def _ports(ports: Sequence[Document]) -> Iterator[str]:
         return f"{port.get(field, 0)}/{port.get('protocol') or 'TCP'}{name}"
 
     many = "s" if len(ports) > 1 else ""
-    yield f"    Port{many}:\t{', '.join(text(one, 'containerPort') for one in ports) or '<none>'}"
-    yield f"    Host Port{many}:\t{', '.join(text(one, 'hostPort') for one in ports) or '<none>'}"
+    yield f"    Port{many}:\t{', '.join(text(port, 'containerPort') for port in ports) or '<none>'}"
+    yield f"    Host Port{many}:\t{', '.join(text(port, 'hostPort') for port in ports) or '<none>'}"
 
 
 def _amounts(resources: Document) -> Iterator[str]:
@@ -152,18 +152,18 @@ def _env_from(sources: Sequence[Document]) -> Iterator[str]:
     if not sources:
         return
     yield "    Environment Variables from:"
-    for one in sources:
-        field, kind = ("configMapRef", "ConfigMap") if one.get("configMapRef") else ("secretRef", "Secret")
-        ref = one.get(field) or {}
-        prefix = f" with prefix '{one['prefix']}'" if one.get("prefix") else ""
+    for source in sources:
+        field, kind = ("configMapRef", "ConfigMap") if source.get("configMapRef") else ("secretRef", "Secret")
+        ref = source.get(field) or {}
+        prefix = f" with prefix '{source['prefix']}'" if source.get("prefix") else ""
         yield f"      {ref.get('name')}\t{kind}{prefix}\tOptional: {_bool(ref.get('optional'))}"
 
 
 def _environment(container: Document) -> Iterator[str]:
-    for one in container.get("env") or ():
-        name, source = one.get("name"), one.get("valueFrom")
+    for variable in container.get("env") or ():
+        name, source = variable.get("name"), variable.get("valueFrom")
         if not source:
-            lines = str(one.get("value", "")).split("\n")
+            lines = str(variable.get("value", "")).split("\n")
             yield f"      {name}:\t{lines[0]}"
             yield from (f"\t{line}" for line in lines[1:])
         elif ref := source.get("fieldRef"):
@@ -195,20 +195,20 @@ def amount_of(container: Document, ref: Document) -> str:
 
 
 def _mounts(mounts: Sequence[Document]) -> Iterator[str]:
-    for one in sorted(mounts, key=lambda mount: str(mount.get("mountPath"))):
-        flags = ["ro" if one.get("readOnly") else "rw"]
-        if one.get("subPath"):
-            flags.append(f'path="{one["subPath"]}"')
-        yield f"      {one.get('mountPath')} from {one.get('name')} ({','.join(flags)})"
+    for entry in sorted(mounts, key=lambda mount: str(mount.get("mountPath"))):
+        flags = ["ro" if entry.get("readOnly") else "rw"]
+        if entry.get("subPath"):
+            flags.append(f'path="{entry["subPath"]}"')
+        yield f"      {entry.get('mountPath')} from {entry.get('name')} ({','.join(flags)})"
 
 
 # ── volumes ──────────────────────────────────────────────────────────────────
 
 
 def _volumes(volumes: Sequence[Document]) -> Iterator[str]:
-    for one in volumes:
-        yield f"   {one.get('name', '')}:"
-        yield from (f"    {line}" for line in _volume(one))
+    for volume in volumes:
+        yield f"   {volume.get('name', '')}:"
+        yield from (f"    {line}" for line in _volume(volume))
 
 
 _SOURCES: Final[Mapping[str, tuple[str, tuple[tuple[str, str, Any], ...]]]] = {
@@ -250,12 +250,12 @@ def _volume(volume: Document) -> Iterable[str]:
             return (
                 "Type:\tDownwardAPI (a volume populated by information about the pod)",
                 "Items:",
-                *(f"  {_item_source(one)} -> {one.get('path')}" for one in value.get("items") or ()),
+                *(f"  {_item_source(item)} -> {item.get('path')}" for item in value.get("items") or ()),
             )
         case "projected":
             return (
                 "Type:\tProjected (a volume that contains injected data from multiple sources)",
-                *(line for one in value.get("sources") or () for line in _projection(one)),
+                *(line for source in value.get("sources") or () for line in _projection(source)),
             )
     return ("Type:\t<unknown>",) if not value else (f"Type:\t{source}",)
 

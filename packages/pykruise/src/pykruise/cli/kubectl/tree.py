@@ -129,7 +129,9 @@ def lookup(argv: Sequence[str], root: Command = ROOT) -> tuple[Command, tuple[st
         if word.startswith("-"):
             position += 1 if "=" in word or not _takes_value(word) else 2
             continue
-        child = next((one for one in command.children if word == one.name or word in one.aliases), None)
+        child = next(
+            (child for child in command.children if word == child.name or word in child.aliases), None
+        )
         if child is None:
             break
         command = child

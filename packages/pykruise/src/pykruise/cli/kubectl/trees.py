@@ -74,7 +74,7 @@ def tree_of(info: Info, revisions: Sequence[Revision], pods: Sequence[Document],
         message, is_done = str(error), False
     phase = phase_of(document)
     state = f"{_ICONS[phase]} {phase}"
-    images = sorted({one["image"] for pod in pods for one in pod["spec"].get("containers") or ()})
+    images = sorted({container["image"] for pod in pods for container in pod["spec"].get("containers") or ()})
     status = document.get("status") or {}
     counts = [
         f"{name} {status[field]}"
@@ -134,13 +134,13 @@ def groups_of(
     groups: dict[str, list[Document]] = {}
     for pod in pods:
         groups.setdefault(revision_of(pod), []).append(pod)
-    numbers = {_hash(one.name): one.number for one in revisions}
+    numbers = {_hash(revision.name): revision.number for revision in revisions}
     newest = _hash(status.get("updateRevision") or (revisions[-1].name if revisions else ""))
-    found = [
+    revision_groups = [
         RevisionGroup(hash=name, number=numbers.get(name, 0), is_newest=name == newest, pods=own)
         for name, own in groups.items()
     ]
-    return sorted(found, key=lambda one: -one.number)
+    return sorted(revision_groups, key=lambda revision_group: -revision_group.number)
 
 
 def _revision_lines(
@@ -188,12 +188,12 @@ def _pod_line(branch: str, pod: Document, now: float) -> Line:
 def pod_wait(pod: Document) -> str:
     """What kubelet or the scheduler says that it waits for, in one short line; empty: nothing."""
     status = pod.get("status") or {}
-    for one in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-        if message := ((one.get("state") or {}).get("waiting") or {}).get("message"):
+    for item in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        if message := ((item.get("state") or {}).get("waiting") or {}).get("message"):
             return str(message).split("\n", 1)[0][:80]
-    for one in status.get("conditions") or ():
-        if one.get("type") == "PodScheduled" and one.get("status") == "False":
-            return str(one.get("message") or one.get("reason") or "")[:80]
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")[:80]
     return ""
 
 
@@ -307,9 +307,9 @@ async def _found(session: Session, arguments: Sequence[str]) -> Info:
 async def _by_name(session: Session, name: str) -> Info:
     """The one workload of this name; a Rollout goes first."""
     mapper = await session.mapper()
-    found: list[Info] = []
-    known = [one for one in all_shown() if one.verbs.history or one.group == ROLLOUTS]
-    for shown in sorted(known, key=lambda one: one.group != ROLLOUTS):
+    infos: list[Info] = []
+    known = [shown for shown in all_shown() if shown.verbs.history or shown.group == ROLLOUTS]
+    for shown in sorted(known, key=lambda shown: shown.group != ROLLOUTS):
         served = mapper.in_group(shown.group, shown.kind)
         if served is None or not served.resource.namespaced:
             continue
@@ -319,15 +319,15 @@ async def _by_name(session: Session, name: str) -> Info:
             continue
         if shown.group == ROLLOUTS:
             return await _workload(session, info)
-        found.append(info)
-    if not found:
+        infos.append(info)
+    if not infos:
         raise KubectlError(
             f'there is no Rollout and no workload "{name}" in namespace {await session.namespace()}'
         )
-    if len(found) > 1:
-        names = ", ".join(f"{one.resource}/{one.name}" for one in found)
+    if len(infos) > 1:
+        names = ", ".join(f"{info.resource}/{info.name}" for info in infos)
         raise KubectlError(f'several workloads are called "{name}": say which one: {names}')
-    return found[0]
+    return infos[0]
 
 
 async def _workload(session: Session, info: Info) -> Info:

@@ -65,7 +65,7 @@ async def rows_after(
 async def changes(session: Session, *watched: Watched) -> AsyncIterator[asyncio.Event]:
     """Set when one of them has changed, or may have; the reader clears it first."""
     changed = asyncio.Event()
-    tasks = [asyncio.create_task(_tell(session, one, changed)) for one in watched]
+    tasks = [asyncio.create_task(_tell(session, item, changed)) for item in watched]
     try:
         yield changed
     finally:

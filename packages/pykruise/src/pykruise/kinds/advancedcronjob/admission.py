@@ -36,8 +36,8 @@ def mutating(settings: DefaultingSettings, clock: Clock) -> Reviewer:
     """The mutating review under these settings. `clock` says when a schedule has changed."""
 
     def complete(request: AdmissionRequest, doc: Document) -> Document:
-        found = with_defaults(doc, old=request.old_object, settings=settings)
-        return with_change(found, request.old_object, now=clock())
+        result = with_defaults(doc, old=request.old_object, settings=settings)
+        return with_change(result, request.old_object, now=clock())
 
     return _REVIEWS.mutating(complete)
 
@@ -66,8 +66,8 @@ def validating(access: AccessLookup | None) -> Reviewer:
 
 def _has_new_pulls(request: AdmissionRequest) -> bool:
     new, old = (
-        get_path(one or {}, "spec", "template", "imageListPullJobTemplate")
-        for one in (request.object, request.old_object)
+        get_path(entry or {}, "spec", "template", "imageListPullJobTemplate")
+        for entry in (request.object, request.old_object)
     )
     return new is not None and not same(new, old)
 

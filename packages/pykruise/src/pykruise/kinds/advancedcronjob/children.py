@@ -102,7 +102,9 @@ def project_child(raw: bytes | msgspec.Raw, kind: str) -> ChildView:
         uid=meta.uid,
         resource_version=int(meta.resource_version),
         kind=kind,
-        controller_uid=next((one.uid for one in meta.owner_references or () if one.controller), ""),
+        controller_uid=next(
+            (reference.uid for reference in meta.owner_references or () if reference.controller), ""
+        ),
         scheduled_at=_scheduled_at(meta.annotations),
         started_at=status.start_time or "",
         ending=_pull_ending(status) if kind == IMAGE_LIST_PULL_JOB.kind else _job_ending(status),
@@ -125,9 +127,9 @@ def _scheduled_at(annotations: Mapping[str, str] | None) -> Instant | None:
 
 def _job_ending(status: _Status) -> Ending:
     """By the first condition that tells."""
-    for one in status.conditions or ():
-        if one.status == "True" and one.type in ("Failed", "Complete"):
-            return Ending.FAILED if one.type == "Failed" else Ending.SUCCESSFUL
+    for condition in status.conditions or ():
+        if condition.status == "True" and condition.type in ("Failed", "Complete"):
+            return Ending.FAILED if condition.type == "Failed" else Ending.SUCCESSFUL
     return Ending.ACTIVE
 
 

@@ -37,16 +37,16 @@ def with_defaults(
 
 
 def _template(template: Document, *, complete: bool) -> Document:
-    found = dict(template)
+    result = dict(template)
     for field in ("jobTemplate", "broadcastJobTemplate"):
-        if pod := get_path(found, field, "spec", "template"):
-            job = found[field]
+        if pod := get_path(result, field, "spec", "template"):
+            job = result[field]
             spec = {**job["spec"], "template": with_pod_defaults(pod, complete=complete)}
-            found[field] = {**job, "spec": spec}
-    pulls = found.get("imageListPullJobTemplate")
+            result[field] = {**job, "spec": spec}
+    pulls = result.get("imageListPullJobTemplate")
     if pulls is not None:
-        found["imageListPullJobTemplate"] = {**pulls, "spec": _pull_spec(pulls.get("spec") or {})}
-    return found
+        result["imageListPullJobTemplate"] = {**pulls, "spec": _pull_spec(pulls.get("spec") or {})}
+    return result
 
 
 def _pull_spec(spec: Document) -> Document:

@@ -33,12 +33,12 @@ def due(schedule: Schedule, *, last: Instant, now: Instant, deadline_s: int | No
     """`last`: the tick that was served last, or when the object was created. Where clocks were set back that is yet to
     come, and nothing is made a second time."""
     ticks = ticks_between(schedule, last, now, most=MANY + 1)
-    found = Due(
+    due = Due(
         missed=ticks.latest, next=_next(schedule, ticks.latest or last, now), skips_many=ticks.count > MANY
     )
     if ticks.latest is not None and deadline_s is not None and ticks.latest + deadline_s < now:
-        return msgspec.structs.replace(found, missed=None, late=ticks.latest)
-    return found
+        return msgspec.structs.replace(due, missed=None, late=ticks.latest)
+    return due
 
 
 def _next(schedule: Schedule, last: Instant, now: Instant) -> Instant | None:

@@ -19,7 +19,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     """What runs, and when something was due last."""
     active = status.get("active") or []
     kind, last = status.get("type") or "job", status.get("lastScheduleTime")
-    names = f": {', '.join(one.get('name', '') for one in active[:3])}" if active else ""
+    names = f": {', '.join(item.get('name', '') for item in active[:3])}" if active else ""
     return f"{len(active)} active {kind}s{names}; {f'last due {last}' if last else 'has not run yet'}"
 
 

@@ -75,14 +75,14 @@ def plan_cronjob(snapshot: Snapshot) -> Plan:
         return kept.waits(_invalid(str(error)), note=_unreadable(error))
     if is_name_too_long(cron.made[1], cron.name, snapshot.now):
         return kept.waits(_NAME_TOO_LONG, note=_UNNAMEABLE)
-    found = due(
+    result = due(
         schedule,
         last=begins_at(snapshot),
         now=snapshot.now,
         deadline_s=spec.starting_deadline_seconds,
     )
-    kept.next = found.next
-    return _serve(snapshot, kept, found)
+    kept.next = result.next
+    return _serve(snapshot, kept, result)
 
 
 def schedule_of(snapshot: Readable) -> Schedule:
@@ -106,31 +106,31 @@ def begins_at(snapshot: Snapshot) -> Instant:
     return served if snapshot.changed_at is None else max(served, snapshot.changed_at)
 
 
-def _serve(snapshot: Readable, kept: "_Plan", found: Due) -> Plan:
+def _serve(snapshot: Readable, kept: "_Plan", value: Due) -> Plan:
     """What is due, as the concurrency policy has it."""
     cron = snapshot.cron
     assert cron.made is not None
-    if found.late is not None:
+    if value.late is not None:
         seconds = cron.spec.starting_deadline_seconds
-        message = f"missed {format_time(found.late)}: later than startingDeadlineSeconds ({seconds} s)"
-        return kept.waits(None, note=_once("MissSchedule", message, found.late, warning=True))
-    if found.missed is None:
+        message = f"missed {format_time(value.late)}: later than startingDeadlineSeconds ({seconds} s)"
+        return kept.waits(None, note=_once("MissSchedule", message, value.late, warning=True))
+    if value.missed is None:
         return kept.waits(None)
     active = _active(snapshot.children)
     if cron.spec.concurrency_policy == "Forbid" and active:
         message = f"{active[0].name} is active, and concurrencyPolicy is Forbid"
-        note = _once("JobAlreadyActive", message, found.missed)
+        note = _once("JobAlreadyActive", message, value.missed)
         return kept.waits(Reason(Code.CHILD_ACTIVE, message), note=note)
-    name = child_name(cron.name, found.missed)
+    name = child_name(cron.name, value.missed)
     if name in snapshot.others:
         message = f"{name} is there already, and not of this AdvancedCronJob: its time is skipped"
-        return kept.skips(found.missed, _once("FailedCreate", message, found.missed, warning=True))
+        return kept.skips(value.missed, _once("FailedCreate", message, value.missed, warning=True))
     notes = []
-    if found.skips_many:
+    if value.skips_many:
         message = f"more than {MANY} times were missed; the latest is made up for"
-        notes.append(_once("TooManyMissedTimes", message, found.missed, warning=True))
+        notes.append(_once("TooManyMissedTimes", message, value.missed, warning=True))
     replaced = active if cron.spec.concurrency_policy == "Replace" else []
-    return kept.makes(cron.made, found.missed, replaced, notes)
+    return kept.makes(cron.made, value.missed, replaced, notes)
 
 
 def _active(children: Iterable[ChildView]) -> list[ChildView]:
@@ -253,7 +253,7 @@ class _Plan:
 def _history(snapshot: Readable) -> list[ChildView]:
     """Finished children beyond the limits, the oldest first."""
     spec = snapshot.cron.spec
-    found: list[ChildView] = []
+    children: list[ChildView] = []
     for ending, limit in (
         (Ending.FAILED, spec.failed_jobs_history_limit),
         (Ending.SUCCESSFUL, spec.successful_jobs_history_limit),
@@ -261,8 +261,8 @@ def _history(snapshot: Readable) -> list[ChildView]:
         ended = [child for child in snapshot.children if child.ending is ending and not child.is_deleting]
         ended.sort(key=lambda child: (child.started_at, child.name))
         if limit is not None:
-            found += ended[: max(len(ended) - limit, 0)]
-    return found
+            children += ended[: max(len(ended) - limit, 0)]
+    return children
 
 
 def _deletion(child: ChildView, resource: Resource, because: str) -> Chain:

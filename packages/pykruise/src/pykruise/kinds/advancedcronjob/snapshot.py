@@ -52,7 +52,8 @@ class AdvancedCronJobView(WorkloadView, frozen=True, kw_only=True):
     def made(self) -> tuple[str, Resource] | None:
         """Which template is set, and what is made of it; None: none is."""
         return next(
-            ((name, one) for name, one in TEMPLATES.items() if self.template.get(name) is not None), None
+            ((name, template) for name, template in TEMPLATES.items() if self.template.get(name) is not None),
+            None,
         )
 
     @property
@@ -95,15 +96,15 @@ _CHILDREN: Final[Mapping[str, type[Typed]]] = {
 
 def read_spec(spec: Mapping[str, Any]) -> tuple[AdvancedCronJobSpec | None, str]:
     """The typed spec, or None and `<path>: <what is wrong>`, also in the specs of children."""
-    found, problem = _read_spec(spec)
-    if found is None:
+    result, problem = _read_spec(spec)
+    if result is None:
         return None, problem
     for name, kind in _CHILDREN.items():
         given = get_path(spec, "template", name, "spec", default={})
         child, problem = read(given, kind, path=f"spec.template.{name}.spec")
         if child is None:
             return None, problem
-    return found, ""
+    return result, ""
 
 
 CRON_JOB_VIEWS: Final = Views[AdvancedCronJobView](
@@ -174,11 +175,11 @@ async def snapshot(view: AdvancedCronJobView, read: Read[Settings]) -> Snapshot:
         await read.wait_served(views)
         children = sorted(read.owned(views, view.uid), key=lambda child: child.name)
         others = frozenset(
-            one.name
-            for one in read.all(views)
-            if one.namespace == view.namespace
-            and one.controller_uid != view.uid
-            and one.name.startswith(f"{view.name}-")
+            child.name
+            for child in read.all(views)
+            if child.namespace == view.namespace
+            and child.controller_uid != view.uid
+            and child.name.startswith(f"{view.name}-")
         )
     return Snapshot(
         cron=view,

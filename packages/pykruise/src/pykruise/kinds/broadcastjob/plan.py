@@ -64,7 +64,7 @@ def plan_broadcastjob(snapshot: Snapshot) -> Plan:
         return refused_plan(snapshot.refused or [snapshot.job.problem])
     targets = targets_of(snapshot)
     try:
-        policy = policy_of(snapshot.job.spec, desired=sum(one.is_wanted for one in targets.targets))
+        policy = policy_of(snapshot.job.spec, desired=sum(target.is_wanted for target in targets.targets))
     except ValueError as error:
         return refused_plan([f"spec.parallelism: {error}"])
     if job.is_finished and not job.status.completion_time:
@@ -290,13 +290,13 @@ def _notes(targets: Targets, decision: Decision, policy: Policy) -> Iterator[Not
 
 def _skipped_pods(snapshot: Readable, targets: Targets) -> dict[str, Reason]:
     """Pods that have failed and are left as they are, with what that means."""
-    found: dict[str, Reason] = {}
-    for one in targets.targets:
-        if one.state is State.FAILING and one.is_wanted:
-            pod = targets.pods[one.name]
+    pods: dict[str, Reason] = {}
+    for target in targets.targets:
+        if target.state is State.FAILING and target.is_wanted:
+            pod = targets.pods[target.name]
             message = f"its containers restarted {restarts_of(pod)} times, beyond restartLimit: it has failed"
-            found[pod.name] = Reason(Code.POD_FAILED, message, "delete the pod to have its node run again")
-    return found
+            pods[pod.name] = Reason(Code.POD_FAILED, message, "delete the pod to have its node run again")
+    return pods
 
 
 def _skipped_nodes(targets: Targets, decision: Decision) -> dict[str, Reason]:

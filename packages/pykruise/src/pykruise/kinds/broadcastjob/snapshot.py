@@ -84,7 +84,10 @@ class BroadcastJobView(WorkloadView, frozen=True, kw_only=True):
         return self.has_failed or (self.ends and self._has_condition("Complete"))
 
     def _has_condition(self, kind: str) -> bool:
-        return any(one.type == kind and one.status == "True" for one in self.status.conditions or ())
+        return any(
+            condition.type == kind and condition.status == "True"
+            for condition in self.status.conditions or ()
+        )
 
     def obstacle(self, node: NodeView) -> str:
         """Why a new pod may not be on the node; empty: it may."""
@@ -158,7 +161,7 @@ def _names(
     """A node's pod has always the same name, so that the API server refuses a second one, be it from another
     leader or a creation that arrives late. Only where a pod of another owner has the name there is another one."""
     has_pod = {pod.target_node for pod in pods}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for node in nodes:
         if node.name in has_pod:
             continue
@@ -167,8 +170,8 @@ def _names(
             read.get(POD_VIEWS, Key(view.namespace, name := pod_name(view, node.name, attempt))) is not None
         ):
             attempt += 1
-        found[node.name] = name
-    return found
+        names[node.name] = name
+    return names
 
 
 def pod_name(job: BroadcastJobView, node: str, attempt: int = 0) -> str:

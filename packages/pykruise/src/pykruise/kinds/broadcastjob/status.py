@@ -59,7 +59,7 @@ def finished(snapshot: Readable, decision: Decision, finish: Finish) -> Broadcas
         last_probe_time=now,
         last_transition_time=now,
     )
-    others = [one for one in status.conditions or () if one.type != kind]
+    others = [condition for condition in status.conditions or () if condition.type != kind]
     return msgspec.structs.replace(
         status,
         active=0,

@@ -38,19 +38,19 @@ def targets_of(snapshot: Readable) -> Targets:
     """Every node that fits and every pod of the job."""
     job = snapshot.job
     limit = job.spec.failure_policy.restart_limit if job.spec.failure_policy else 0
-    found = _Gathering(job, limit)
+    gathering = _Gathering(job, limit)
     by_node = _by_node(snapshot.pods)
     for node in snapshot.nodes:
-        found.add_node(node, by_node.pop(node.name, ()))
+        gathering.add_node(node, by_node.pop(node.name, ()))
     for name, pods in by_node.items():
-        found.add_nowhere(name, pods)
+        gathering.add_nowhere(name, pods)
     return Targets(
-        targets=found.targets,
-        pods=found.pods,
-        idle=found.idle,
-        why=found.why,
-        duplicates=found.duplicates,
-        is_left_to_gc=frozenset(found.left),
+        targets=gathering.targets,
+        pods=gathering.pods,
+        idle=gathering.idle,
+        why=gathering.why,
+        duplicates=gathering.duplicates,
+        is_left_to_gc=frozenset(gathering.left),
     )
 
 
@@ -69,7 +69,7 @@ def state_of(pod: PodView, *, restart_limit: int) -> State:
 
 def restarts_of(pod: PodView) -> int:
     """Restarts of all its containers together."""
-    return sum(one.restart_count for one in (*pod.container_statuses, *pod.init_statuses))
+    return sum(status.restart_count for status in (*pod.container_statuses, *pod.init_statuses))
 
 
 class _Gathering:
@@ -141,7 +141,7 @@ def _obstacle(pod: PodView, node: NodeView) -> str:
 
 
 def _by_node(pods: Iterable[PodView]) -> dict[str, list[PodView]]:
-    found: dict[str, list[PodView]] = {}
+    node: dict[str, list[PodView]] = {}
     for pod in pods:
-        found.setdefault(pod.target_node, []).append(pod)
-    return found
+        node.setdefault(pod.target_node, []).append(pod)
+    return node

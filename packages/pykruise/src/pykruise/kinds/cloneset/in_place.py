@@ -37,7 +37,7 @@ class Differences(ByRevision):
     """What separates the pods from the target."""
 
     def __init__(self, ws: WorkingSet, target: RevisionView) -> None:
-        super().__init__({one.hash: one for one in ws.snapshot.revisions})
+        super().__init__({revision.hash: revision for revision in ws.snapshot.revisions})
         self._ws = ws
         self._target = target
 
@@ -56,8 +56,8 @@ class Differences(ByRevision):
     def obstacles(self, pods: Sequence[PodView]) -> dict[str, str]:
         """Pods that cannot be updated in place, by name, with the reason."""
         one_of_each = {pod.revision: pod for pod in pods}
-        found = {name: self.of(pod) for name, pod in one_of_each.items()}
-        reasons = {name: one.reason for name, one in found.items() if isinstance(one, NotInPlace)}
+        obstacles = {name: self.of(pod) for name, pod in one_of_each.items()}
+        reasons = {name: value.reason for name, value in obstacles.items() if isinstance(value, NotInPlace)}
         if not reasons:  # there are as many answers as revisions, and mostly this is the only one
             return {}
         return {pod.name: reasons[pod.revision] for pod in pods if pod.revision in reasons}
@@ -94,9 +94,9 @@ def begin(ws: WorkingSet, pods: Sequence[PodView], target: RevisionView, differe
         if waits := SPECIFIED if pod.name in to_delete else waits_for(pod, going_to.hook):
             skipped[pod.name] = waits
             continue
-        found = differences.of(pod)
-        assert isinstance(found, UpdateSpec)
-        steps, _ = update_turn(pod, found, going_to)
+        result = differences.of(pod)
+        assert isinstance(result, UpdateSpec)
+        steps, _ = update_turn(pod, result, going_to)
         chains.append(pod_chain(pod, *steps))
     later = pods[looked_at:]
     skipped |= skip(later, OTHERS_FIRST)

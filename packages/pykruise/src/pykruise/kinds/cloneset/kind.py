@@ -110,8 +110,8 @@ def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Ite
 
 
 def _claim_names(doc: Mapping[str, Any], _: Settings) -> Iterator[str]:
-    for one in get_path(doc, "spec", "volumeClaimTemplates", default=()):
-        yield f"{template_name(one)}-{doc['metadata']['name']}{RANDOM_END}"
+    for template in get_path(doc, "spec", "volumeClaimTemplates", default=()):
+        yield f"{template_name(template)}-{doc['metadata']['name']}{RANDOM_END}"
 
 
 _STORED: Final = Stored(

@@ -180,10 +180,11 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
     """Active pods that match, and active pods that do not."""
     active = [pod for pod in pods if pod.is_active]
     equal = {
-        one.key: value
-        for one in selector.requirements
-        if one.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN) and len(one.values) == 1
-        for value in one.values
+        requirement.key: value
+        for requirement in selector.requirements
+        if requirement.operator in (Operator.EQUALS, Operator.DOUBLE_EQUALS, Operator.IN)
+        and len(requirement.values) == 1
+        for value in requirement.values
     }
     matching = active
     for key, value in equal.items():  # the usual selector, without a call per pod
@@ -197,8 +198,8 @@ def _by_selector(pods: Iterable[PodView], selector: Selector) -> tuple[list[PodV
 
 
 def _orphans(snapshot: Snapshot, selector: Selector) -> list[PodView]:
-    found = [pod for pod in snapshot.orphans if pod.is_active and selector.matches(pod.labels)]
-    return sorted(found, key=lambda pod: pod.name)
+    pods = [pod for pod in snapshot.orphans if pod.is_active and selector.matches(pod.labels)]
+    return sorted(pods, key=lambda pod: pod.name)
 
 
 def _orphans_note(orphans: Sequence[PodView]) -> tuple[Note, ...]:
@@ -275,18 +276,18 @@ def _unreadable(snapshot: Snapshot) -> list[Problem]:
 def _problems(snapshot: Readable) -> list[Problem]:
     """Stored values that admission would have refused, each with the condition that reports it."""
     spec = snapshot.cloneset.spec
-    found: list[Problem] = []
+    problems: list[Problem] = []
     try:
         selector = selector_from(msgspec.to_builtins(spec.selector))
         if selector.is_empty:
-            found.append(_of_scale("spec.selector", "is empty and would match every pod"))
+            problems.append(_of_scale("spec.selector", "is empty and would match every pod"))
         elif not selector.matches(pod_labels(spec.template)):
-            found.append(_of_scale("spec.template.metadata.labels", "do not match spec.selector"))
+            problems.append(_of_scale("spec.template.metadata.labels", "do not match spec.selector"))
     except SelectorError as error:
-        found.append(_of_scale("spec.selector", str(error)))
+        problems.append(_of_scale("spec.selector", str(error)))
     for problem in limits_of(spec)[1]:
-        found.append(Problem(str(problem), condition=_condition_of(problem.field)))
-    return found
+        problems.append(Problem(str(problem), condition=_condition_of(problem.field)))
+    return problems
 
 
 def _condition_of(field: str) -> str:
@@ -302,7 +303,7 @@ def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> CloneSetStatus:
     for problem in problems:
         by_condition.setdefault(problem.condition, []).append(problem.message)
     failures: dict[str, Reason | None] = {
-        kind: Reason(Code.INVALID_SPEC, "; ".join(found)) for kind, found in by_condition.items()
+        kind: Reason(Code.INVALID_SPEC, "; ".join(result)) for kind, result in by_condition.items()
     }
     status = _observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING)

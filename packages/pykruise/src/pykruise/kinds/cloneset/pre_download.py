@@ -51,5 +51,5 @@ def _not_needed(ws: WorkingSet) -> str:
     at_once = resolve(given, of=replicas, rounding=Rounding.DOWN)
     if why := over_too_soon(replicas=replicas, partition=ws.limits.partition, max_unavailable=at_once):
         return why
-    found = Differences(ws, ws.update).between(ws.current)
-    return f"pods are recreated: {found.reason}" if isinstance(found, NotInPlace) else ""
+    result = Differences(ws, ws.update).between(ws.current)
+    return f"pods are recreated: {result.reason}" if isinstance(result, NotInPlace) else ""

@@ -107,7 +107,7 @@ def _label_asked_for(cloneset: CloneSetView) -> Iterable[tuple[str, str, str]]:
     """For the index BY_SELECTOR: the label with the fewest values."""
     if cloneset.selector is None or cloneset.selector.is_empty:
         return ()
-    listed = min(cloneset.selector.listed_values(), key=lambda one: len(one[1]), default=None)
+    listed = min(cloneset.selector.listed_values(), key=lambda value: len(value[1]), default=None)
     if listed is None:
         return ((cloneset.namespace, *ANY_POD),)
     key, values = listed

@@ -166,7 +166,10 @@ def with_waiting(conditions: Conditions, waiting: Reason | None, *, now: Instant
 
     Beside a failure only what needs a remedy counts: that pods are being created would contradict it.
     """
-    has_failed = any(one.type in (FAILED_SCALE, FAILED_UPDATE) and one.status == "True" for one in conditions)
+    has_failed = any(
+        condition.type in (FAILED_SCALE, FAILED_UPDATE) and condition.status == "True"
+        for condition in conditions
+    )
     if waiting is None or (has_failed and not waiting.remedy):
         return without(conditions, WAITING)
     old = condition_of(conditions, WAITING)

@@ -41,12 +41,12 @@ def spoke_rules(pods: PodLookup | None = None, *, resources_in_place: bool = Fal
         doc, old = request.object, request.old_object
         if doc is None or not is_reviewed_write(request):
             return ()
-        found = await _pods_to_delete_errors(doc, old, request.namespace, pods)
-        found += _type_errors(doc)
-        found += _deadline_errors(doc)
+        causes = await _pods_to_delete_errors(doc, old, request.namespace, pods)
+        causes += _type_errors(doc)
+        causes += _deadline_errors(doc)
         if old is not None:
-            found += _in_place_only_errors(doc, old, resources_in_place=resources_in_place)
-        return found
+            causes += _in_place_only_errors(doc, old, resources_in_place=resources_in_place)
+        return causes
 
     return SpokeRules(errors=errors, field_of=field_of)
 
@@ -124,7 +124,7 @@ def _in_place_only_errors(doc: Document, old: Document, *, resources_in_place: b
     """Section 5.2: under InPlaceOnly pods are never recreated, so only what changes in place may change."""
     if get_path(doc, "spec", "updateStrategy", "type") != PodUpdatePolicy.IN_PLACE_ONLY:
         return
-    before, after = (get_path(one, "spec", "template", "spec") for one in (old, doc))
+    before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))
     operations = diff_json({"spec": before}, {"spec": after})
     others = [each["path"] for each in operations if not _is_in_place(each, resources=resources_in_place)]
     if others:

@@ -74,7 +74,7 @@ def errors_of(
     if spec.replicas > LARGEST_SET and spec.replicas != ((old or {}).get("spec") or {}).get("replicas"):
         errors.append(invalid("spec.replicas", spec.replicas, too_large(spec.replicas)))
     errors += selector_errors(given, kind=KIND)  # rules 3 to 5
-    claims = [template_name(one) for one in spec.volume_claim_templates or ()]
+    claims = [template_name(template) for template in spec.volume_claim_templates or ()]
     errors += pod_errors(given, kind=KIND, further_volumes=claims, stored=old)  # rules 6 to 8
     errors += _scale_errors(spec)
     errors += _strategy_errors(spec)
@@ -196,4 +196,4 @@ def stored_errors(spec: CloneSetSpec) -> list[Cause]:
     read = msgspec.convert(doc["spec"], CloneSetSpec)
     # With replicas of 0 a limit of 0 is allowed, and `kubectl scale` asks no webhook: the object says that it waits.
     waits = [*_room_errors(read.rolling_update, read.replicas)]
-    return [one for one in errors_of(doc, read, old=doc) if one not in waits]
+    return [error for error in errors_of(doc, read, old=doc) if error not in waits]

@@ -33,7 +33,7 @@ def waiting_of(ws: WorkingSet, *, skipped: Mapping[str, Reason]) -> Reason | Non
     if is_converged(ws):
         return None
     obstacles = _obstacles(ws)
-    stuck = [(pod, found) for pod, found in obstacles if not found.is_wait]
+    stuck = [(pod, reason) for pod, reason in obstacles if not reason.is_wait]
     return (
         waiting_for_pods([pair for pair in stuck if pair[1].code != Code.NOT_READY])
         or held_pods(ws)
@@ -68,7 +68,9 @@ def _of_number(ws: WorkingSet, skipped: Mapping[str, Reason]) -> Reason | None:
         return _of_missing(ws, skipped, missing=numbers.create, now=numbers.create_now)
     if ws.leaving or numbers.remove > 0:
         reasons = (skipped.get(pod.name) for pod in ws.pods)
-        held = any(one is not None and one.code in (Code.BUDGET, Code.LIMIT_IS_ZERO) for one in reasons)
+        held = any(
+            reason is not None and reason.code in (Code.BUDGET, Code.LIMIT_IS_ZERO) for reason in reasons
+        )
         message = f"{len(ws.leaving) or numbers.remove} pods are to be deleted"
         if not held:
             return Reason(Code.DELETING, message)
@@ -91,7 +93,7 @@ def _of_missing(ws: WorkingSet, skipped: Mapping[str, Reason], *, missing: int, 
         )
     leaving = [pod for pod in ws.snapshot.pods if pod.is_deleting and pod.name in skipped]
     if leaving:
-        pod = min(leaving, key=lambda one: one.name)
+        pod = min(leaving, key=lambda pod: pod.name)
         return Reason(
             Code.TERMINATING,
             f"pod {pod.name} {skipped[pod.name].message}",

@@ -46,8 +46,8 @@ def _facts(pod: PodView, hooks: Collection[str]) -> tuple[Any, ...]:
         pod.ready_since,
         pod.open_gates,
         [name for name in pod.finalizers if name in hooks],
-        [one.waiting for one in pod.container_statuses],
-        [one.waiting for one in pod.init_statuses],
+        [status.waiting for status in pod.container_statuses],
+        [status.waiting for status in pod.init_statuses],
     )
 
 

@@ -94,7 +94,9 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
     """Of the request for this pod."""
     path, name = "spec.podName", spec.pod_name
     status = pod.get("status") or {}
-    is_left_to_it = any(one.get("type") == "SidecarTerminated" for one in status.get("conditions") or ())
+    is_left_to_it = any(
+        condition.get("type") == "SidecarTerminated" for condition in status.get("conditions") or ()
+    )
     if not is_active(pod) and not is_left_to_it:
         yield invalid(path, name, "the pod has ended, or is being deleted")
         return
@@ -103,51 +105,57 @@ def _pod_errors(spec: ContainerRecreateRequestSpec, pod: Document) -> Iterator[C
         return
     known, statuses = _containers_of(pod), _statuses_of(pod)
     seen: set[str] = set()
-    for index, one in enumerate(spec.containers):
+    for index, container in enumerate(spec.containers):
         here = f"spec.containers[{index}]"
-        if one.name in seen:
-            yield duplicate(f"{here}.name", one.name)
-        seen.add(one.name)
-        for field, value in zip(_COPIED, (one.pre_stop, one.ports, one.status_context), strict=True):
+        if container.name in seen:
+            yield duplicate(f"{here}.name", container.name)
+        seen.add(container.name)
+        for field, value in zip(
+            _COPIED, (container.pre_stop, container.ports, container.status_context), strict=True
+        ):
             if value is not None:
                 yield forbidden(f"{here}.{field}", "is copied from the pod and must not be given")
-        if one.name not in known:
-            yield not_found(f"{here}.name", one.name)
-        elif not (statuses.get(one.name) or {}).get("containerID"):
-            yield invalid(f"{here}.name", one.name, "the container has not been started")
-        elif get := get_path(known[one.name], "lifecycle", "preStop", "httpGet", default=None):
+        if container.name not in known:
+            yield not_found(f"{here}.name", container.name)
+        elif not (statuses.get(container.name) or {}).get("containerID"):
+            yield invalid(f"{here}.name", container.name, "the container has not been started")
+        elif get := get_path(known[container.name], "lifecycle", "preStop", "httpGet", default=None):
             yield from check_http_head(get, f"{here}.preStop.httpGet")
 
 
 def _containers_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Those that can be recreated: regular ones, and init containers that run beside them."""
     spec = pod["spec"]
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
-    return {one["name"]: one for one in (*sidecars, *(spec.get("containers") or ()))}
+    sidecars = [
+        container
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    ]
+    return {sidecar["name"]: sidecar for sidecar in (*sidecars, *(spec.get("containers") or ()))}
 
 
 def _statuses_of(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     status = pod.get("status") or {}
     lists = (status.get("initContainerStatuses") or (), status.get("containerStatuses") or ())
-    return {one["name"]: one for statuses in lists for one in statuses}
+    return {status["name"]: status for statuses in lists for status in statuses}
 
 
 # What is filled in
 
 
 def _with_defaults(doc: Document) -> Document:
-    found: Document = deep_copy(doc)
-    metadata = found["metadata"] = found.get("metadata") or {}
+    defaults: Document = deep_copy(doc)
+    metadata = defaults["metadata"] = defaults.get("metadata") or {}
     metadata["labels"] = {**(metadata.get("labels") or {}), ACTIVE_LABEL: "true"}
-    strategy = found["spec"].get("strategy") or {}
-    found["spec"]["strategy"] = {**strategy, "failurePolicy": strategy.get("failurePolicy") or "Fail"}
-    return found
+    strategy = defaults["spec"].get("strategy") or {}
+    defaults["spec"]["strategy"] = {**strategy, "failurePolicy": strategy.get("failurePolicy") or "Fail"}
+    return defaults
 
 
 def filled_in(doc: Document, pod: Mapping[str, Any], node: Mapping[str, Any]) -> Document:
     """The request with all that its agent needs to know of the pod; a new document."""
-    found = _with_defaults(doc)
-    labels, strategy = found["metadata"]["labels"], found["spec"]["strategy"]
+    result = _with_defaults(doc)
+    labels, strategy = result["metadata"]["labels"], result["spec"]["strategy"]
     labels[POD_LABEL] = pod["metadata"]["uid"]
     labels[NODE_LABEL] = pod["spec"]["nodeName"]
     if is_virtual_node(labels_of(node)):
@@ -157,16 +165,17 @@ def filled_in(doc: Document, pod: Mapping[str, Any], node: Mapping[str, Any]) ->
         if grace is not None:
             strategy["terminationGracePeriodSeconds"] = grace
     known, statuses = _containers_of(pod), _statuses_of(pod)
-    found["spec"]["containers"] = [
-        _with_context(one, known[one["name"]], statuses[one["name"]]) for one in found["spec"]["containers"]
+    result["spec"]["containers"] = [
+        _with_context(container, known[container["name"]], statuses[container["name"]])
+        for container in result["spec"]["containers"]
     ]
-    return found
+    return result
 
 
 def _with_context(
     target: Mapping[str, Any], container: Mapping[str, Any], status: Mapping[str, Any]
 ) -> Document:
-    found = {
+    context = {
         **target,
         "statusContext": {
             "containerID": status["containerID"],
@@ -175,7 +184,7 @@ def _with_context(
     }
     hook = get_path(container, "lifecycle", "preStop", default={})
     if copied := {kind: hook[kind] for kind in _HOOKS if hook.get(kind) is not None}:
-        found["preStop"] = copied
+        context["preStop"] = copied
         if "httpGet" in copied and container.get("ports"):
-            found["ports"] = container["ports"]
-    return found
+            context["ports"] = container["ports"]
+    return context

@@ -70,9 +70,9 @@ def _is_alike(old: PodView, new: PodView) -> bool:
 
 def _headline(status: Mapping[str, Any]) -> str:
     states = status.get("containerRecreateStates") or ()
-    done = sum(one.get("phase") == "Succeeded" for one in states)
+    done = sum(state.get("phase") == "Succeeded" for state in states)
     phase, message = status.get("phase") or "not begun", status.get("message")
-    waiting = [one.get("name", "") for one in states if one.get("phase") == "Recreating"]
+    waiting = [state.get("name", "") for state in states if state.get("phase") == "Recreating"]
     said = [f"{phase}: {done} of {len(states)} containers are recreated"]
     if waiting and not status.get("completionTime"):
         said.append(f"{', '.join(waiting)} must be ready and have run for minStartedSeconds")

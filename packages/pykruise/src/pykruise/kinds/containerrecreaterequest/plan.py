@@ -79,7 +79,7 @@ def _times_left(snapshot: Readable) -> Iterator[tuple[str, float]]:
     """By the message of the end: seconds until it."""
     request, now = snapshot.request, snapshot.now
     if request.status.phase != _RECREATING and not _is_behind_another(snapshot):
-        began = max([snapshot.turn_at, *(_ended_at(one) for one in snapshot.others)])
+        began = max([snapshot.turn_at, *(_ended_at(request) for request in snapshot.others)])
         yield NO_RESPONSE, began + RESPONSE_S - now
     if (limit := request.spec.active_deadline_seconds) is not None:
         yield TOO_LATE, request.created_at + limit - now
@@ -123,8 +123,8 @@ def _during(snapshot: Readable, pod: PodView, again_s: float | None) -> Plan:
     request = snapshot.request
     stages = _hold_back(snapshot, pod)
     status = dict(request.stored_status)
-    if found := _mirror(request, pod):
-        status["containerStatusSnapshot"] = found
+    if result := _mirror(request, pod):
+        status["containerStatusSnapshot"] = result
     if stages and stages[-1].purpose == Purpose.REPORT_STATUS:
         return Plan(stages=stages, requeue_after_s=0.0)
     return Plan(
@@ -137,16 +137,16 @@ def _during(snapshot: Readable, pod: PodView, again_s: float | None) -> Plan:
 
 def _mirror(request: ReadableRequestView, pod: PodView) -> list[Document]:
     """Containers that have been started since the request, as the kubelet says. Without one, what was said stays."""
-    statuses = {one.name: one for one in (*pod.container_statuses, *pod.init_statuses)}
+    statuses = {status.name: status for status in (*pod.container_statuses, *pod.init_statuses)}
     return [
         {
-            "name": one.name,
+            "name": container.name,
             "ready": known.ready,
             "restartCount": known.restart_count,
             "containerID": known.container_id,
         }
-        for one in request.spec.containers
-        if (known := statuses.get(one.name)) is not None and _is_new(one, known)
+        for container in request.spec.containers
+        if (known := statuses.get(container.name)) is not None and _is_new(container, known)
     ]
 
 
@@ -163,9 +163,9 @@ def _is_new(target: ContainerTarget, known: ContainerStatusFacts) -> bool:
 
 
 def _unfinished(request: ReadableRequestView) -> Reason:
-    states = {one.name: one for one in request.status.container_recreate_states or ()}
-    for one in request.spec.containers:
-        state = states.get(one.name)
+    states = {state.name: state for state in request.status.container_recreate_states or ()}
+    for container in request.spec.containers:
+        state = states.get(container.name)
         if state is None or state.phase not in ("Succeeded", "Failed"):
             what = (
                 f"{state.phase}: {state.message}"
@@ -174,7 +174,7 @@ def _unfinished(request: ReadableRequestView) -> Reason:
                 if state
                 else "waits"
             )
-            return Reason(Code.PODS_ACTIVE, f"container {one.name}: {what}")
+            return Reason(Code.PODS_ACTIVE, f"container {container.name}: {what}")
     return Reason(Code.PODS_ACTIVE, "the agent has still to say that it is done")
 
 
@@ -201,7 +201,9 @@ def _hold_back(snapshot: Readable, pod: PodView) -> tuple[Stage, ...]:
         "message": "the pod is not ready, its containers are stopped after the grace period",
     }
     others = [
-        one for one in request.stored_status.get("conditions") or () if one.get("type") != PRE_RECREATE_GRACE
+        condition
+        for condition in request.stored_status.get("conditions") or ()
+        if condition.get("type") != PRE_RECREATE_GRACE
     ]
     stages.append(
         _stage(Purpose.REPORT_STATUS, request, _status_patch(request, {"conditions": [*others, condition]}))
@@ -211,7 +213,8 @@ def _hold_back(snapshot: Readable, pod: PodView) -> tuple[Stage, ...]:
 
 def _is_held(request: RequestView) -> bool:
     return any(
-        one.type == PRE_RECREATE_GRACE and one.status == "True" for one in request.status.conditions or ()
+        condition.type == PRE_RECREATE_GRACE and condition.status == "True"
+        for condition in request.status.conditions or ()
     )
 
 
@@ -242,7 +245,9 @@ def _after_end(snapshot: Snapshot) -> Plan:
         if conditions:
             stages.append(_stage(Purpose.SET_READINESS, request, _pod_patch(pod, conditions)))
     if FINALIZER in request.finalizers:
-        metadata["finalizers"] = [one for one in request.finalizers if one != FINALIZER] or None
+        metadata["finalizers"] = [
+            finalizer for finalizer in request.finalizers if finalizer != FINALIZER
+        ] or None
     if not request.is_deleting and ACTIVE_LABEL in request.labels:
         metadata["labels"] = {ACTIVE_LABEL: None}
     if metadata:

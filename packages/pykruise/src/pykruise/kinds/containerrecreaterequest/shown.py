@@ -20,8 +20,8 @@ def _line(document: Mapping[str, Any], progress: Progress) -> str:
     name = f"containerrecreaterequest {quoted(document['metadata']['name'])}"
     if progress.phase is Phase.FAILED:
         states = get_path(document, "status", "containerRecreateStates", default=())
-        bad = [one for one in states if one.get("phase") == "Failed"]
-        words = "; ".join(f"{one.get('name')}: {one.get('message') or 'failed'}" for one in bad)
+        bad = [state for state in states if state.get("phase") == "Failed"]
+        words = "; ".join(f"{item.get('name')}: {item.get('message') or 'failed'}" for item in bad)
         return words or progress.details or "the request failed"
     counts = f"{progress.succeeded} of {progress.wanted} containers are recreated"
     return (

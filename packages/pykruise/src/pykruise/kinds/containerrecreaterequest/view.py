@@ -110,7 +110,7 @@ class Turn:
 
     def look(self, request: RequestView, others: Sequence[RequestView], now: Instant) -> Instant:
         """`Snapshot.turn_at` as of now."""
-        if any(one.is_carried_out for one in others):
+        if any(request.is_carried_out for request in others):
             self.at = math.inf
         elif self.at == math.inf:
             self.at = now
@@ -148,8 +148,8 @@ def _is_noted(request: RequestView, turn_at: Instant) -> bool:
 async def snapshot(view: RequestView, read: Read[Any]) -> Snapshot:
     """The request with its pod and the pod's other requests, as they are known now."""
     named = await look_up(read, POD_VIEWS, _pod_of(view))
-    found = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
-    others = tuple(one for one in found if one.uid != view.uid)
+    requests = read.by_index(REQUEST_VIEWS, BY_POD, view.pod_uid)
+    others = tuple(request for request in requests if request.uid != view.uid)
     now = read.now()
     turn_at = read.memory(Turn).look(view, others, now)
     return Snapshot(

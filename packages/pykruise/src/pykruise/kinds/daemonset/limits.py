@@ -43,13 +43,13 @@ def limits_of(spec: DaemonSetSpec, *, desired: int) -> Limits:
         if value is None:
             return 0
         try:
-            found = resolve(value, of=desired, rounding=rounding)
+            number = resolve(value, of=desired, rounding=rounding)
         except ValueError as error:
             problems.append(f"{field}: {error}")
             return 0
-        if found < 0:
+        if number < 0:
             problems.append(f"{field}: {value} is negative")
-        return max(found, 0)
+        return max(number, 0)
 
     block = spec.rolling_update
     max_unavailable = number(block.max_unavailable if block else None, f"{BLOCK}.maxUnavailable", Rounding.UP)

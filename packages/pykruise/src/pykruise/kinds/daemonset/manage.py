@@ -41,51 +41,51 @@ class Managed:
 
 def plan_manage(ws: WorkingSet) -> tuple[Phase, dict[str, Reason]]:
     """The phase, and the nodes that have no pod and get none, with the reason."""
-    found = Managed()
+    result = Managed()
     for state in ws.nodes:
-        _look_at(ws, state, found)
+        _look_at(ws, state, result)
     for pod in ws.strays:
         if not pod.is_deleting:
-            found.going.append(Going(pod, f"its node {pod.wanted_node} is gone"))
-    nodes = _within_partition(ws, found.needing, found)
+            result.going.append(Going(pod, f"its node {pod.wanted_node} is gone"))
+    nodes = _within_partition(ws, result.needing, result)
     for node in nodes[ws.limits.burst :]:
-        found.skipped_nodes[node] = AFTER_OTHERS
-    phase = come_and_go(ws, nodes=nodes, why="runs a pod and has none", going=found.going)
+        result.skipped_nodes[node] = AFTER_OTHERS
+    phase = come_and_go(ws, nodes=nodes, why="runs a pod and has none", going=result.going)
     return Phase(
         stages=phase.stages,
-        skipped={**found.skipped, **phase.skipped},
-        notes=tuple(found.notes),
-        look_at=min(found.times, default=None),
+        skipped={**result.skipped, **phase.skipped},
+        notes=tuple(result.notes),
+        look_at=min(result.times, default=None),
         is_partial=phase.is_partial,
-    ), {**ws.overview.idle, **found.skipped_nodes}
+    ), {**ws.overview.idle, **result.skipped_nodes}
 
 
-def _look_at(ws: WorkingSet, state: NodeState, found: Managed) -> None:
+def _look_at(ws: WorkingSet, state: NodeState, value: Managed) -> None:
     """One node."""
     node, place = state.name, state.place
     if not state.pods:
-        found.needing.append(node)
+        value.needing.append(node)
         return
     if place is Place.LEAVE:
-        found.going += [Going(pod, state.because) for pod in state.pods if not pod.is_deleting]
+        value.going += [Going(pod, state.because) for pod in state.pods if not pod.is_deleting]
         return
-    running, has_finished = _running(ws, state, found)
+    running, has_finished = _running(ws, state, value)
     if ws.limits.allows_surge:
-        _keep_old_and_new(ws, running, found)
+        _keep_old_and_new(ws, running, value)
     else:
-        found.going += [Going(pod, f"node {node} has another pod") for pod in running[1:]]
+        value.going += [Going(pod, f"node {node} has another pod") for pod in running[1:]]
     if running or place is not Place.RUN:
         return
     # A finished pod keeps its place until it is gone: another would most likely end as it did. Two that wait in
     # PreparingDelete are as many as surge lets a node have.
     leaving = sum(not pod.is_deleting for pod in state.pods)
     if ws.limits.allows_surge and not has_finished and leaving < 2:
-        found.needing.append(node)
+        value.needing.append(node)
     else:
-        found.skipped_nodes[node] = LAST_POD_GOES
+        value.skipped_nodes[node] = LAST_POD_GOES
 
 
-def _running(ws: WorkingSet, state: NodeState, found: Managed) -> tuple[list[PodView], bool]:
+def _running(ws: WorkingSet, state: NodeState, value: Managed) -> tuple[list[PodView], bool]:
     """Pods that are to stay; the others go, or wait. And whether one that is finished has still to go."""
     running: list[PodView] = []
     has_finished = False
@@ -93,33 +93,33 @@ def _running(ws: WorkingSet, state: NodeState, found: Managed) -> tuple[list[Pod
         if pod.is_deleting:
             continue
         if is_leaving(pod):
-            found.going.append(Going(pod, "was waiting in PreparingDelete"))
+            value.going.append(Going(pod, "was waiting in PreparingDelete"))
         elif pod.phase in FINISHED:
             has_finished = True
-            _replace_finished(ws, state.name, pod, found)
+            _replace_finished(ws, state.name, pod, value)
         else:
             running.append(pod)
     return running, has_finished
 
 
-def _replace_finished(ws: WorkingSet, node: str, pod: PodView, found: Managed) -> None:
+def _replace_finished(ws: WorkingSet, node: str, pod: PodView, value: Managed) -> None:
     """A finished pod goes so that another can come; when that happens again and again, after longer and longer
     times. Otherwise a kubelet that refuses the pod would have the two of them run in a circle."""
     until = ws.snapshot.failed_until.get(node)
     if until is not None:
-        found.times.append(until)
-        found.skipped[pod.name] = _backoff(pod)
+        value.times.append(until)
+        value.skipped[pod.name] = _backoff(pod)
         return
     has_failed = pod.phase == "Failed"
     verb = "failed" if has_failed else "finished"
-    found.notes.append(
+    value.notes.append(
         Note(
             reason="FailedDaemonPod" if has_failed else "SucceededDaemonPod",
             message=f"pod {pod.name} on node {node} has {verb}, it is deleted and replaced",
             warning=has_failed,
         )
     )
-    found.going.append(Going(pod, f"it has {verb}"))
+    value.going.append(Going(pod, f"it has {verb}"))
 
 
 def _backoff(pod: PodView) -> Reason:
@@ -130,11 +130,11 @@ def _backoff(pod: PodView) -> Reason:
     return Reason(Code.BACKOFF, message, "a DaemonSet's pod has to go on: see why it ends")
 
 
-def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], found: Managed) -> None:
+def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], value: Managed) -> None:
     """Under surge a node may have one pod of each sort; the old one goes once the new one serves."""
     new = next((pod for pod in running if ws.is_updated(pod)), None)
     old = next((pod for pod in running if not ws.is_updated(pod)), None)
-    found.going += [
+    value.going += [
         Going(pod, "its node has another pod of the same sort")
         for pod in running
         if pod is not new and pod is not old
@@ -142,14 +142,14 @@ def _keep_old_and_new(ws: WorkingSet, running: Sequence[PodView], found: Managed
     if new is None or old is None:
         return
     if not old.is_ready:
-        found.going.append(Going(old, f"it does not serve, and {new.name} takes its place"))
+        value.going.append(Going(old, f"it does not serve, and {new.name} takes its place"))
     elif ws.is_available(new):
-        found.going.append(Going(old, f"{new.name} has taken its place"))
+        value.going.append(Going(old, f"{new.name} has taken its place"))
     else:
-        found.skipped[old.name] = stays_until(new.name)
+        value.skipped[old.name] = stays_until(new.name)
 
 
-def _within_partition(ws: WorkingSet, needing: list[str], found: Managed) -> list[str]:
+def _within_partition(ws: WorkingSet, needing: list[str], pod: Managed) -> list[str]:
     """With partitionedScaling, as many nodes keep waiting as the partition has places."""
     if not ws.spec.scales_partitioned or not needing:
         return needing
@@ -157,7 +157,7 @@ def _within_partition(ws: WorkingSet, needing: list[str], found: Managed) -> lis
         return needing
     desired = ws.limits.desired
     room = max(desired - _updated(ws) - min(ws.limits.partition, desired), 0)
-    found.skipped_nodes |= dict.fromkeys(needing[room:], BY_PARTITIONED_SCALING)
+    pod.skipped_nodes |= dict.fromkeys(needing[room:], BY_PARTITIONED_SCALING)
     return needing[:room]
 
 

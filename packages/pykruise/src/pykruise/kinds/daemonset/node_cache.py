@@ -118,9 +118,9 @@ class NodeStateCache:
 
     def _changed_nodes(self, nodes: Iterable[NodeView]) -> set[str]:
         """Names of nodes that came, went, or are something else to pods now. A heartbeat is none of that."""
-        found = {id(node): node for node in nodes}
-        gone, come = _difference(self._seen_nodes, found)
-        self._seen_nodes = found
+        result = {id(node): node for node in nodes}
+        gone, come = _difference(self._seen_nodes, result)
+        self._seen_nodes = result
         before = {node.name: node for node in gone}
         changed: set[str] = set()
         for node in come:
@@ -137,12 +137,12 @@ class NodeStateCache:
         if pods is self._sequences[0] and orphans is self._sequences[1]:
             return set()
         self._sequences = (pods, orphans)
-        found = {id(pod): pod for pod in chain(pods, orphans)}
-        gone, come = _difference(self._seen_pods, found)
-        self._seen_pods = found
+        result = {id(pod): pod for pod in chain(pods, orphans)}
+        gone, come = _difference(self._seen_pods, result)
+        self._seen_pods = result
         changed: set[str] = set()
         for pod in filter(self._may_count, gone):
-            left = tuple(one for one in self._pods.pop(pod.target_node) if one is not pod)
+            left = tuple(item for item in self._pods.pop(pod.target_node) if item is not pod)
             if left:
                 self._pods[pod.target_node] = left
             changed.add(pod.target_node)
@@ -214,6 +214,6 @@ class NodeStateCache:
 def _difference(before: Mapping[int, T], now: Mapping[int, T]) -> tuple[list[T], list[T]]:
     """What is gone and what has come, by identity."""
     return (
-        [before[one] for one in before.keys() - now.keys()],
-        [now[one] for one in now.keys() - before.keys()],
+        [before[key] for key in before.keys() - now.keys()],
+        [now[key] for key in now.keys() - before.keys()],
     )

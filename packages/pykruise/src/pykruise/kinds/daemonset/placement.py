@@ -57,16 +57,16 @@ def daemon_tolerations(pod_spec: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     Rule: Kubernetes' DaemonSet controller; its pods ignore what makes a node unfit for others.
     """
-    found = list(pod_spec.get("tolerations") or ())
+    tolerations = list(pod_spec.get("tolerations") or ())
     wanted = list(_DAEMON_TOLERATIONS)
     if pod_spec.get("hostNetwork"):
         wanted.append(_HOST_NETWORK_TOLERATION)
     have = {
-        (one.get("key"), one.get("effect"))
-        for one in found
-        if one.get("operator") == "Exists" and not one.get("value")
+        (item.get("key"), item.get("effect"))
+        for item in tolerations
+        if item.get("operator") == "Exists" and not item.get("value")
     }
-    return found + [
+    return tolerations + [
         {"key": key, "operator": "Exists", "effect": effect}
         for key, effect in wanted
         if (key, effect) not in have

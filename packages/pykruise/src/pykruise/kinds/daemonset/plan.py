@@ -114,7 +114,7 @@ def _phases(snapshot: Readable, unrecorded: RevisionView | None) -> Plan:
         waiting=waiting,
         skipped=skipped,
         skipped_nodes=skipped_nodes,
-        notes=(*notes, *(one for one in warnings if one.reason not in noted)),
+        notes=(*notes, *(warning for warning in warnings if warning.reason not in noted)),
     )
 
 
@@ -156,14 +156,14 @@ def _unreadable(snapshot: Snapshot) -> list[Problem]:
 
 def _problems(snapshot: Readable) -> list[Problem]:
     daemonset, spec = snapshot.daemonset, snapshot.daemonset.spec
-    found = [Problem(one) for one in limits_of(spec, desired=0).problems]
+    problems = [Problem(problem) for problem in limits_of(spec, desired=0).problems]
     if not daemonset.selector.matches(pod_labels(spec.template)):
-        found.append(Problem("spec.template.metadata.labels: do not match spec.selector"))
-    return found
+        problems.append(Problem("spec.template.metadata.labels: do not match spec.selector"))
+    return problems
 
 
 def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> DaemonSetStatus:
-    message = "; ".join(one.message for one in problems)
+    message = "; ".join(problem.message for problem in problems)
     waiting = Reason(problems[0].code, f"nothing is done: {message}", CORRECT)
     return with_reason(snapshot.daemonset.status, waiting, now=snapshot.now)
 

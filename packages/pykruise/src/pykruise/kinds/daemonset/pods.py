@@ -54,16 +54,16 @@ def come_and_go(ws: WorkingSet, *, nodes: Sequence[str], why: str, going: Sequen
     chains: list[Chain] = []
     skipped: dict[str, Reason] = {}
     is_partial = len(nodes) > burst
-    for one in going:
+    for item in going:
         if len(chains) == burst:
-            skipped[one.pod.name] = Reason(Code.TURN, f"{one.because}, after those that go first")
+            skipped[item.pod.name] = Reason(Code.TURN, f"{item.because}, after those that go first")
             is_partial = True
             continue
-        steps, waits = delete_steps(one.pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=one.because)
+        steps, waits = delete_steps(item.pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=item.because)
         if steps:
-            chains.append(pod_chain(one.pod, *steps))
+            chains.append(pod_chain(item.pod, *steps))
         elif waits is not None:
-            skipped[one.pod.name] = waits
+            skipped[item.pod.name] = waits
     documents = pod_documents(ws, nodes[:burst]) if nodes else ()
     created = (_creation(document, node, why) for document, node in documents)
     stages = (

@@ -46,8 +46,8 @@ def _templates_in_use(ws: WorkingSet) -> list[Document]:
     """Templates of the old revisions that pods are of; of all old ones when a pod's revision is not known."""
     used = {pod.revision for pod in ws.open_pods if not ws.is_updated(pod)}
     used |= {pod.revision for state in ws.outdated for pod in state.pods}
-    known = [one for one in ws.revisions.old if hash_of(one) in used]
-    return [one.template for one in (known if len(known) == len(used) else ws.revisions.old)]
+    known = [revision for revision in ws.revisions.old if hash_of(revision) in used]
+    return [revision.template for revision in (known if len(known) == len(used) else ws.revisions.old)]
 
 
 def _not_needed(ws: WorkingSet) -> str:

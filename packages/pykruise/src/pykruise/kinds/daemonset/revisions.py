@@ -63,12 +63,14 @@ def choose_revisions(snapshot: Snapshot) -> Revisions:
         hash_label=keys.REVISION_LABEL,
     )
     current = choice.revision
-    same = [one for one in own if one.meaning == current.meaning and one.name != current.name]
+    same = [
+        revision for revision in own if revision.meaning == current.meaning and revision.name != current.name
+    ]
     return Revisions(
         current=current,
         label=label_of(current),
         hashes=frozenset({hash_of(current), *map(hash_of, same)}),
-        old=[one for one in own if one.meaning != current.meaning],
+        old=[revision for revision in own if revision.meaning != current.meaning],
         duplicates=same,
         choice=choice,
     )
@@ -82,7 +84,10 @@ def stored(snapshot: Snapshot, revisions: Revisions, *, unrecorded: RevisionView
     assert revisions.choice is not None
     known = (*revisions.old, *revisions.duplicates, revisions.current)
     return [
-        *stage_of(Purpose.LABEL_REVISIONS, (_labelled(one) for one in known if _lacks_label(snapshot, one))),
+        *stage_of(
+            Purpose.LABEL_REVISIONS,
+            (_labelled(revision) for revision in known if _lacks_label(snapshot, revision)),
+        ),
         *revision_stages(revisions.choice, snapshot.daemonset, unrecorded=unrecorded),
     ]
 
@@ -133,13 +138,13 @@ def cleaned_up(
     if not revisions.duplicates and too_many <= 0:
         return
     live = {pod.revision for pod in pods}
-    for one in revisions.duplicates:
-        if one.controller_uid == uid and hash_of(one) not in live and not one.is_deleting:
-            yield delete_revision(one, f"it says the same as {revisions.current.name}")
-    idle = [one for one in revisions.old if hash_of(one) not in live and one.controller_uid == uid]
-    for one in idle[: max(too_many, 0)]:
-        if not one.is_deleting:
-            yield delete_revision(one, f"no pod is of it, and revisionHistoryLimit is {limit}")
+    for duplicate in revisions.duplicates:
+        if duplicate.controller_uid == uid and hash_of(duplicate) not in live and not duplicate.is_deleting:
+            yield delete_revision(duplicate, f"it says the same as {revisions.current.name}")
+    idle = [item for item in revisions.old if hash_of(item) not in live and item.controller_uid == uid]
+    for revision in idle[: max(too_many, 0)]:
+        if not revision.is_deleting:
+            yield delete_revision(revision, f"no pod is of it, and revisionHistoryLimit is {limit}")
 
 
 def unchanged_revisions(snapshot: Snapshot) -> Revisions:

@@ -15,8 +15,8 @@ _BLOCK: Final = "spec.updateStrategy.rollingUpdate"
 
 
 def _node_selector(document: Mapping[str, Any]) -> str:
-    found = get_path(document, "spec", "template", "spec", "nodeSelector")
-    return ",".join(f"{key}={found[key]}" for key in sorted(found)) if found else "<none>"
+    result = get_path(document, "spec", "template", "spec", "nodeSelector")
+    return ",".join(f"{key}={result[key]}" for key in sorted(result)) if result else "<none>"
 
 
 SHOWN: Final = Shown(

@@ -114,7 +114,7 @@ DAEMON_SET_VIEWS: Final = Views[DaemonSetView](
         candidate_of=template_candidate,
         derived=_derived,
     ),
-    indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
+    indexes={BY_NAMESPACE: lambda daemon_set: (daemon_set.namespace,)},
 )
 
 

@@ -55,7 +55,7 @@ def status_of(ws: WorkingSet, *, waiting: Reason | None, is_writing: bool) -> Da
     stored = ws.snapshot.daemonset.status
     assert ws.revisions.choice is not None
     kept = without(stored.conditions or (), SELECTOR_MISMATCH)
-    has_failed = any(one.type == WAITING and one.reason in NOT_WRITTEN for one in kept)
+    has_failed = any(condition.type == WAITING and condition.reason in NOT_WRITTEN for condition in kept)
     conditions = kept if is_writing and has_failed else with_waiting(kept, waiting, now=ws.now)
     return DaemonSetStatus(
         **counters(ws),

@@ -92,10 +92,10 @@ def _taking_part(ws: WorkingSet) -> tuple[list[OldAndNew], dict[str, Reason]]:
             skipped[here.staying.name] = BY_SELECTOR
     order = [*updated, *updating, *rest]
     places = max(len(order) + len(skipped) - ws.limits.partition, 0)
-    for one in order[places:]:
-        if one is not None and one.old is not None:
-            skipped[one.old.name] = BY_PARTITION
-    return [one for one in order[:places] if one is not None], skipped
+    for old_and_new in order[places:]:
+        if old_and_new is not None and old_and_new.old is not None:
+            skipped[old_and_new.old.name] = BY_PARTITION
+    return [item for item in order[:places] if item is not None], skipped
 
 
 def _counts(ws: WorkingSet, state: NodeState) -> bool:
@@ -136,7 +136,9 @@ def _change(ws: WorkingSet, pods: Sequence[PodView]) -> Phase:
     if not ws.spec.is_in_place:
         return _recreate(ws, pods, {})
     differences = _Differences(ws)
-    reasons = {pod.name: found.reason for pod in pods if isinstance(found := differences.of(pod), NotInPlace)}
+    reasons = {
+        pod.name: result.reason for pod in pods if isinstance(result := differences.of(pod), NotInPlace)
+    }
     able = [pod for pod in pods if pod.name not in reasons]
     in_place = _begin(ws, able, differences)
     recreated = _recreate(ws, [pod for pod in pods if pod.name in reasons], reasons)
@@ -168,7 +170,7 @@ class _Differences(ByRevision):
     """What separates pods from the update revision."""
 
     def __init__(self, ws: WorkingSet) -> None:
-        super().__init__({hash_of(one): one for one in ws.revisions.old})
+        super().__init__({hash_of(revision): revision for revision in ws.revisions.old})
         self._ws = ws
 
     def of(self, pod: PodView) -> UpdateSpec | NotInPlace:
@@ -191,9 +193,9 @@ def _begin(ws: WorkingSet, pods: Sequence[PodView], differences: _Differences) -
     most = min(ws.limits.burst, begun_at_once(ws.pod_count))
     chains: list[Chain] = []
     for pod in pods[:most]:
-        found = differences.of(pod)
-        assert isinstance(found, UpdateSpec)
-        writes = start(pod, found, labels=ws.pod_labels, now=ws.now, settings=ws.settings.in_place)
+        result = differences.of(pod)
+        assert isinstance(result, UpdateSpec)
+        writes = start(pod, result, labels=ws.pod_labels, now=ws.now, settings=ws.settings.in_place)
         chains.append(pod_chain(pod, *begin_steps(pod, writes, revision=ws.revisions.current.name)))
     stages = stage_of(Purpose.UPDATE_PODS, chains)
     skipped = skip(pods[most:], OTHERS_FIRST)

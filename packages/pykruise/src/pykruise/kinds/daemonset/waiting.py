@@ -101,7 +101,7 @@ def waits_until(ws: WorkingSet) -> Instant | None:
 
 def _is_just_starting(ws: WorkingSet, pod: PodView) -> bool:
     """Cheap, as it is asked for every pod that a rollout touches."""
-    if pod.is_ready or any(one.waiting not in _STARTING for one in pod.container_statuses):
+    if pod.is_ready or any(status.waiting not in _STARTING for status in pod.container_statuses):
         return False
     since = _unready_since(pod)
     return since is not None and ws.now < since + NAMED_AFTER_S
@@ -112,10 +112,10 @@ def _unready_since(pod: PodView) -> Instant | None:
 
 
 def _obstacles(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
-    found = {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_pods(ws)}
+    obstacles = {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_pods(ws)}
     # What the node or the pod's end says is nearer to the cause.
-    found |= {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_nodes(ws)}
-    return [found[name] for name in sorted(found)]
+    obstacles |= {pod.name: (pod, obstacle) for pod, obstacle in _reported_by_nodes(ws)}
+    return [obstacles[name] for name in sorted(obstacles)]
 
 
 def _reported_by_pods(ws: WorkingSet) -> list[tuple[PodView, Reason]]:

@@ -137,16 +137,16 @@ class WorkingSet:
     @cached_property
     def old_pods(self) -> Sequence[PodView]:
         """Pods that stay and are not of the update revision."""
-        found = [pod for pod in self.open_pods if not pod.is_deleting and not self.is_updated(pod)]
-        return [*found, *(state.pods[0] for state in self.outdated)]
+        pods = [pod for pod in self.open_pods if not pod.is_deleting and not self.is_updated(pod)]
+        return [*pods, *(state.pods[0] for state in self.outdated)]
 
     @property
     def pod_labels(self) -> dict[str, str]:
         """Labels that say what a pod was made for."""
-        found: dict[str, str] = {keys.REVISION_LABEL: self.revisions.label}
+        labels: dict[str, str] = {keys.REVISION_LABEL: self.revisions.label}
         if self._generation:
-            found[TEMPLATE_GENERATION_LABEL] = self._generation
-        return found
+            labels[TEMPLATE_GENERATION_LABEL] = self._generation
+        return labels
 
     def is_updated(self, pod: PodView) -> bool:
         """Whether the pod is of the update revision, by its hash or by the generation of old."""

@@ -29,15 +29,17 @@ def with_probes_moved(pod: Document) -> Document | None:
     spec = pod.get("spec") or {}
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     probes = [
-        {"name": one.get("name", ""), "livenessProbe": one["livenessProbe"]}
-        for one in containers
-        if one.get("livenessProbe")
+        {"name": container.get("name", ""), "livenessProbe": container["livenessProbe"]}
+        for container in containers
+        if container.get("livenessProbe")
     ]
     if not probes:
         return None
     metadata = pod.get("metadata") or {}
     annotations = {**annotations_of(pod), PROBES_ANNOTATION: orjson.dumps(probes).decode()}
-    bare = [{key: value for key, value in one.items() if key != "livenessProbe"} for one in containers]
+    bare = [
+        {key: value for key, value in container.items() if key != "livenessProbe"} for container in containers
+    ]
     return {**pod, "metadata": {**metadata, "annotations": annotations}, "spec": {**spec, "containers": bare}}
 
 

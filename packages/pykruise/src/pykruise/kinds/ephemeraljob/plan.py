@@ -95,7 +95,11 @@ def _time(text: str | None) -> Instant | None:
 def _targets(job: EphemeralJobView, spec: EphemeralJobSpec, pods: Sequence[PodView]) -> Sequence[PodView]:
     """The first `replicas` of those that have no container of such a name from another writer."""
     names = job.names
-    free = [pod for pod in pods if not any(one.name in names and one.job != job.uid for one in pod.ephemeral)]
+    free = [
+        pod
+        for pod in pods
+        if not any(ephemeral.name in names and ephemeral.job != job.uid for ephemeral in pod.ephemeral)
+    ]
     return free if spec.replicas is None else free[: max(spec.replicas, 0)]
 
 
@@ -111,12 +115,12 @@ _PROGRESS: Final[Mapping[EphemeralState | None, State]] = {
 
 def _state_in(job: EphemeralJobView, pod: PodView) -> EphemeralState | None:
     """How far the job's containers are in a target; None: it has none of them."""
-    own = [one for one in pod.ephemeral if one.name in job.names]
+    own = [ephemeral for ephemeral in pod.ephemeral if ephemeral.name in job.names]
     return _state_of(own, len(job.names)) if own else None
 
 
 def _state_of(own: Sequence[EphemeralView], wanted: int) -> EphemeralState:
-    states = [one.state for one in own]
+    states = [ephemeral.state for ephemeral in own]
     if EphemeralState.FAILED in states:
         return EphemeralState.FAILED
     if states.count(EphemeralState.SUCCEEDED) == wanted:
@@ -128,13 +132,13 @@ def _state_of(own: Sequence[EphemeralView], wanted: int) -> EphemeralState:
 
 
 def _tally(states: Iterable[EphemeralState | None]) -> Tally:
-    found = list(states)
+    ephemeral_states = list(states)
     return Tally(
-        match=len(found),
-        running=found.count(EphemeralState.RUNNING),
-        succeeded=found.count(EphemeralState.SUCCEEDED),
-        waiting=found.count(EphemeralState.WAITING),
-        failed=found.count(EphemeralState.FAILED),
+        match=len(ephemeral_states),
+        running=ephemeral_states.count(EphemeralState.RUNNING),
+        succeeded=ephemeral_states.count(EphemeralState.SUCCEEDED),
+        waiting=ephemeral_states.count(EphemeralState.WAITING),
+        failed=ephemeral_states.count(EphemeralState.FAILED),
     )
 
 
@@ -189,7 +193,7 @@ def _waiting(job: EphemeralJobView, decision: Decision) -> Reason | None:
 def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
     patch = pod_patch(
         pod,
-        {"spec": {"ephemeralContainers": [_marked(one, job.uid) for one in job.containers]}},
+        {"spec": {"ephemeralContainers": [_marked(container, job.uid) for container in job.containers]}},
         subresource="ephemeralcontainers",
     )
     failed = Note(reason="CreateFailed", message=f"no containers can be put into {pod.name}", warning=True)
@@ -198,7 +202,7 @@ def _injection(job: EphemeralJobView, pod: PodView) -> Chain:
 
 def _marked(container: Mapping[str, Any], uid: str) -> Document:
     """The container with the job's mark."""
-    env = [one for one in container.get("env") or () if one.get("name") != JOB_ENV]
+    env = [variable for variable in container.get("env") or () if variable.get("name") != JOB_ENV]
     return {**container, "env": [*env, {"name": JOB_ENV, "value": uid}]}
 
 
@@ -208,7 +212,7 @@ def _release(job: EphemeralJobView) -> tuple[Stage, ...]:
     patch = patch_object(
         EPHEMERAL_JOBS,
         job,
-        {"metadata": {"finalizers": [one for one in job.finalizers if one != FINALIZER]}},
+        {"metadata": {"finalizers": [finalizer for finalizer in job.finalizers if finalizer != FINALIZER]}},
         unchanged=True,
     )
     step = Step(action=patch, because="the job is deleted; what it put into pods stays")

@@ -31,7 +31,7 @@ class EphemeralJobView(WorkloadView, frozen=True, kw_only=True):
     @property
     def names(self) -> frozenset[str]:
         """Of the containers that it puts into pods."""
-        return frozenset(one.get("name") or "" for one in self.containers)
+        return frozenset(container.get("name") or "" for container in self.containers)
 
     @property
     def containers(self) -> Sequence[Mapping[str, Any]]:

@@ -83,11 +83,11 @@ def _conditions(
     known: Sequence[JobCondition], said: Sequence[tuple[str, str, str]], now: Instant
 ) -> list[JobCondition]:
     """Those known before stay, with what is said now in the place of those of its type."""
-    found = {one.type: one for one in known}
+    conditions = {condition.type: condition for condition in known}
     for kind, reason, message in said:
-        before = found.get(kind)
+        before = conditions.get(kind)
         if before is None or (before.reason, before.message) != (reason, message):
-            found[kind] = JobCondition(
+            conditions[kind] = JobCondition(
                 type=kind,
                 status="True",
                 reason=reason,
@@ -95,7 +95,7 @@ def _conditions(
                 last_probe_time=format_time(now),
                 last_transition_time=format_time(now),
             )
-    return list(found.values())
+    return list(conditions.values())
 
 
 def document_of(status: EphemeralJobStatus) -> Document:

@@ -43,7 +43,7 @@ def _amount_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> Ite
 
 def _container_errors(doc: Mapping[str, Any], old: Mapping[str, Any] | None) -> Iterator[Cause]:
     containers, stored = (
-        get_path(one, "spec", "template", "ephemeralContainers", default=[]) for one in (doc, old)
+        get_path(entry, "spec", "template", "ephemeralContainers", default=[]) for entry in (doc, old)
     )
     if same(containers, stored):
         return

@@ -125,8 +125,8 @@ def state_of(child: PullJobView | None) -> State:
 
 
 def _stage(purpose: Purpose, chains: Iterable[Chain], *, ramp: bool = False) -> list[Stage]:
-    found = tuple(chains)
-    return [Stage(purpose=purpose, chains=found, ramp=ramp)] if found else []
+    result = tuple(chains)
+    return [Stage(purpose=purpose, chains=result, ramp=ramp)] if result else []
 
 
 def _label(job: ListJobView) -> Iterator[Chain]:
@@ -210,7 +210,7 @@ def _status(
 ) -> ImageListPullJobStatus:
     counts = decision.counts
     started = snapshot.job.status.start_time or format_time(snapshot.now)
-    found = ImageListPullJobStatus(
+    image_list_pull_job_status = ImageListPullJobStatus(
         start_time=started,
         desired=len(targets),
         active=sum(child.status.active > 0 for child in own.values()),
@@ -218,18 +218,18 @@ def _status(
         succeeded=counts.succeeded,
         failed_image_statuses=[
             FailedImageStatus(
-                image_pull_job=own[one.name].name,
-                name=one.name,
+                image_pull_job=own[target.name].name,
+                name=target.name,
                 message="it could not be pulled everywhere: see status.failedNodes of the ImagePullJob",
             )
-            for one in targets
-            if one.name in own and own[one.name].status.failed > 0
+            for target in targets
+            if target.name in own and own[target.name].status.failed > 0
         ]
         or None,
     )
     if decision.finish is None:
-        return found
-    return msgspec.structs.replace(found, completion_time=format_time(snapshot.now))
+        return image_list_pull_job_status
+    return msgspec.structs.replace(image_list_pull_job_status, completion_time=format_time(snapshot.now))
 
 
 def _waiting(decision: Decision, spec: ImageListPullJobSpec) -> Reason | None:
@@ -251,10 +251,10 @@ def _allows_none(spec: ImageListPullJobSpec) -> bool:
 
 def _skipped(own: Mapping[str, PullJobView], targets: Sequence[Target]) -> Iterator[tuple[str, Reason]]:
     """Which images wait for what."""
-    for one in targets:
-        child = own.get(one.name)
-        if child is None or one.state is State.SUCCEEDED:
+    for target in targets:
+        child = own.get(target.name)
+        if child is None or target.state is State.SUCCEEDED:
             continue
-        code = Code.IMAGE_PULL if one.state is State.FAILED else Code.IMAGE_PULLING
+        code = Code.IMAGE_PULL if target.state is State.FAILED else Code.IMAGE_PULLING
         said = child.status.message or "not started"
-        yield one.name, Reason(code, f"ImagePullJob {child.name}: {said}")
+        yield target.name, Reason(code, f"ImagePullJob {child.name}: {said}")

@@ -49,13 +49,13 @@ read_spec: Final = spec_reader(ImageListPullJobSpec)
 
 def read_stored(spec: Mapping[str, Any]) -> tuple[ImageListPullJobSpec | None, str]:
     """The typed spec; None, and what is wrong with it, also where its ImagePullJobs could not be read."""
-    found, problem = read_spec(spec)
-    if found is None:
+    result, problem = read_spec(spec)
+    if result is None:
         return None, problem
-    images = {f"spec.images[{number}]": image for number, image in enumerate(found.images)}
-    if problem := pull_problem(found, images):
+    images = {f"spec.images[{number}]": image for number, image in enumerate(result.images)}
+    if problem := pull_problem(result, images):
         return None, problem
-    return found, problem
+    return result, problem
 
 
 def template_of(spec: PullSpec) -> Document:
@@ -68,9 +68,9 @@ def template_of(spec: PullSpec) -> Document:
     kept = {
         name: value for name, value in document.items() if name not in ("image", "images") and value != []
     }
-    found = with_pull_defaults(kept, pull_policy=True)
-    found["completionPolicy"].pop("ttlSecondsAfterFinished", None)
-    return found
+    template = with_pull_defaults(kept, pull_policy=True)
+    template["completionPolicy"].pop("ttlSecondsAfterFinished", None)
+    return template
 
 
 LIST_JOB_VIEWS: Final = Views[ListJobView](
@@ -116,7 +116,7 @@ async def snapshot(view: ListJobView, read: Read[NoSettings]) -> Snapshot:
     children = read.owned(PULL_JOB_VIEWS, view.uid)
     return Snapshot(
         job=view,
-        children=sorted(children, key=lambda one: one.name),
+        children=sorted(children, key=lambda child: child.name),
         now=read.now(),
         ids=IdSource(read.draw_seed()),
     )

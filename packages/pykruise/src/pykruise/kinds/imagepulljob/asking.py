@@ -162,20 +162,22 @@ def policy_of(spec: ImagePullJobSpec, snapshot: Readable, *, seed: str) -> TagPu
     )
 
 
-def _larger(one: TagPullPolicy, other: TagPullPolicy) -> TagPullPolicy:
+def _larger(tag_pull_policy: TagPullPolicy, other: TagPullPolicy) -> TagPullPolicy:
     """What is enough for both; no deadline is the largest."""
-    deadlines = (one.active_deadline_seconds, other.active_deadline_seconds)
+    deadlines = (tag_pull_policy.active_deadline_seconds, other.active_deadline_seconds)
     return TagPullPolicy(
-        timeout_seconds=_largest(one.timeout_seconds, other.timeout_seconds),
-        backoff_limit=_largest(one.backoff_limit, other.backoff_limit),
-        ttl_seconds_after_finished=_largest(one.ttl_seconds_after_finished, other.ttl_seconds_after_finished),
+        timeout_seconds=_largest(tag_pull_policy.timeout_seconds, other.timeout_seconds),
+        backoff_limit=_largest(tag_pull_policy.backoff_limit, other.backoff_limit),
+        ttl_seconds_after_finished=_largest(
+            tag_pull_policy.ttl_seconds_after_finished, other.ttl_seconds_after_finished
+        ),
         active_deadline_seconds=None if None in deadlines else _largest(*deadlines),
     )
 
 
 def _largest(*amounts: int | None) -> int | None:
     """Of those that are said."""
-    return max((one for one in amounts if one is not None), default=None)
+    return max((amount for amount in amounts if amount is not None), default=None)
 
 
 # ── the image ────────────────────────────────────────────────────────────────
@@ -183,10 +185,10 @@ def _largest(*amounts: int | None) -> int | None:
 
 def _joined(before: ImageSpec | None, secrets: Sequence[SecretReference]) -> list[SecretReference] | None:
     """Those that are named, and further ones behind them; the mode is not compared."""
-    found = list((before.pull_secrets if before is not None else None) or ())
-    known = {(one.namespace, one.name) for one in found}
-    found += [one for one in secrets if (one.namespace, one.name) not in known]
-    return found or None
+    references = list((before.pull_secrets if before is not None else None) or ())
+    known = {(reference.namespace, reference.name) for reference in references}
+    references += [secret for secret in secrets if (secret.namespace, secret.name) not in known]
+    return references or None
 
 
 def _sandbox(

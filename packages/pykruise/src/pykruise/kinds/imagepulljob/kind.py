@@ -75,7 +75,10 @@ KIND = Kind(
         on(NODE_IMAGES, *READ, "patch", why="ImagePullJob: to ask nodes to pull"),
         on(NAMESPACES, *READ, why="ImagePullJob: whether the namespace of copied secrets is there"),
         on(SECRETS, *READ, *WRITE, why="ImagePullJob: to copy pull secrets to where nodes may read them"),
-        *(on(one, "get", why="ImagePullJob: in which order pods are updated") for one in WORKLOADS.values()),
+        *(
+            on(workload, "get", why="ImagePullJob: in which order pods are updated")
+            for workload in WORKLOADS.values()
+        ),
     ),
     insight=INSIGHT,
     shown=SHOWN,

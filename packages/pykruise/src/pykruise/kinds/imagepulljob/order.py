@@ -20,8 +20,8 @@ from pykruise.pods.workload.ordinals import split_name
 _GROUP: Final = "apps.kruise.io"
 
 WORKLOADS: Final[Mapping[str, Resource]] = {
-    one.kind: one
-    for one in (
+    resource.kind: resource
+    for resource in (
         Resource(_GROUP, "v1beta1", "clonesets", "CloneSet"),
         Resource(_GROUP, "v1beta1", "statefulsets", "StatefulSet"),
         Resource(_GROUP, "v1beta1", "sidecarsets", "SidecarSet", namespaced=False),
@@ -53,5 +53,7 @@ def in_update_order(pods: Sequence[PodView], workload: Document, *, kind: str) -
         return ordered
     priorities, _ = read(strategy.get("priorityStrategy") or {}, PriorityStrategy, path="priorityStrategy")
     ordered = by_priority(ordered, priorities)
-    terms = [Term(one.get("key", ""), one.get("value", "")) for one in strategy.get("scatterStrategy") or ()]
+    terms = [
+        Term(item.get("key", ""), item.get("value", "")) for item in strategy.get("scatterStrategy") or ()
+    ]
     return scatter(ordered, pods, terms)

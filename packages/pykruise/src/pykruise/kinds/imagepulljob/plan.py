@@ -183,7 +183,7 @@ def _after_end(snapshot: Snapshot) -> Plan:
         stages += _stage(Purpose.DELETE_JOB, [Chain(subject=job.name, steps=(step,))])
         left_s = None
     waiting = Reason(Code.JOB_OVER, "the job is over") if left_s is not None else None
-    times = [one for one in (left_s, kept_s) if one is not None]
+    times = [item for item in (left_s, kept_s) if item is not None]
     return Plan(stages=tuple(stages), requeue_after_s=min(times, default=None), waiting=waiting)
 
 
@@ -215,13 +215,13 @@ def _time_to_live(snapshot: Snapshot) -> float | None:
 
 
 def _stage(purpose: Purpose, chains: Sequence[Chain], *, is_independent: bool = False) -> list[Stage]:
-    found = tuple(chains)
-    return [Stage(purpose=purpose, chains=found, is_independent=is_independent)] if found else []
+    result = tuple(chains)
+    return [Stage(purpose=purpose, chains=result, is_independent=is_independent)] if result else []
 
 
 def _finalizers(job: PullJobView, *, held: bool) -> Chain:
     """The finalizer is added, or taken off."""
-    others = [one for one in job.finalizers if one != FINALIZER]
+    others = [finalizer for finalizer in job.finalizers if finalizer != FINALIZER]
     action = patch_object(
         IMAGE_PULL_JOBS,
         job,

@@ -77,18 +77,18 @@ class SecretSync(msgspec.Struct, frozen=True, kw_only=True):
 
 def references_of(copy: CopyView) -> list[Key]:
     """The jobs that use a copy. What cannot be read is no reference."""
-    found = []
+    references = []
     for item in copy.annotations.get(REFERENCES, "").split(","):
         namespace, _, name = item.strip().partition("/")
         if namespace and name and "/" not in name:
-            found.append(Key(namespace, name))
-    return found
+            references.append(Key(namespace, name))
+    return references
 
 
 def copies_in(namespace: str, read: Mirrors) -> list[CopyView]:
     """All copies of secrets in the shared namespace, by name."""
-    found = read.by_index(SECRET_VIEWS, BY_NAMESPACE, namespace)
-    return sorted((one for one in found if one.annotations), key=lambda one: one.name)
+    copies = read.by_index(SECRET_VIEWS, BY_NAMESPACE, namespace)
+    return sorted((copy for copy in copies if copy.annotations), key=lambda copy: copy.name)
 
 
 def sync_of(
@@ -108,7 +108,7 @@ def sync_of(
             continue
         known = chosen.get(name)
         if known is None:
-            made = _copy_name(source.key, taken=[one.name for one in copies])
+            made = _copy_name(source.key, taken=[copy.name for copy in copies])
             writes.append(_creation(source, Key(namespace, made), job))
             references.append(SecretReference(namespace=namespace, name=made, mode=BATCH))
         else:
@@ -241,12 +241,12 @@ async def read_sources(
     """What each of the job's secrets holds. Raises KubeError for one that cannot be read."""
     digests = read.memory_of_kind(_Digests, _Digests)
     chosen, _ = _sorted_out(job, copies, job.secrets)
-    found: dict[str, Source | None] = {}
+    sources: dict[str, Source | None] = {}
     for name in job.secrets:
         copy = chosen.get(name)
         copied = await _digest(copy, read, digests) if copy is not None else ""
-        found[name] = await _source(Key(job.namespace, name), read, digests, copied=copied)
-    return found
+        sources[name] = await _source(Key(job.namespace, name), read, digests, copied=copied)
+    return sources
 
 
 async def _source(key: Key, read: Read[Any], digests: _Digests, *, copied: str) -> Source | None:

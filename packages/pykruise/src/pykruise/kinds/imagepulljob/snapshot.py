@@ -147,25 +147,25 @@ async def _nodes(
         return _known(await _nodes_of_pods(view, read), read)[0], ()
     if chosen is not None and chosen.names is not None:
         return _known(dict.fromkeys(chosen.names), read)
-    found = [
-        one
-        for one in read.all(NODE_IMAGE_VIEWS)
-        if not one.is_deleting and view.selects(one.name, one.labels)
+    node_images = [
+        node_image
+        for node_image in read.all(NODE_IMAGE_VIEWS)
+        if not node_image.is_deleting and view.selects(node_image.name, node_image.labels)
     ]
-    return sorted(found, key=lambda one: one.name), ()
+    return sorted(node_images, key=lambda node_image: node_image.name), ()
 
 
 def _known(names: Iterable[str], read: Read[Settings]) -> tuple[list[NodeImageView], list[str]]:
     """Those of the nodes that have a NodeImage, and the names of the others."""
-    found: list[NodeImageView] = []
+    node_images: list[NodeImageView] = []
     missing: list[str] = []
     for name in names:
-        one = read.get(NODE_IMAGE_VIEWS, Key("", name))
-        if one is None or one.is_deleting:
+        node_image = read.get(NODE_IMAGE_VIEWS, Key("", name))
+        if node_image is None or node_image.is_deleting:
             missing.append(name)
         else:
-            found.append(one)
-    return found, missing
+            node_images.append(node_image)
+    return node_images, missing
 
 
 async def _nodes_of_pods(view: PullJobView, read: Read[Settings]) -> Sequence[str]:
@@ -205,5 +205,5 @@ async def _others(
             if ref.uid != view.uid and is_pull_job(ref) and is_known:
                 names[ref.uid] = Key(ref.namespace, ref.name)
     named = await look_up(read, PULL_JOB_VIEWS, ((key, uid) for uid, key in names.items()))
-    found = {uid: named.views.get(uid) for uid in names}
-    return {uid: job if job is not None and not job.is_deleting else None for uid, job in found.items()}
+    result = {uid: named.views.get(uid) for uid in names}
+    return {uid: job if job is not None and not job.is_deleting else None for uid, job in result.items()}

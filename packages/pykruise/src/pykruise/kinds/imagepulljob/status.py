@@ -27,7 +27,7 @@ def status_now(snapshot: Snapshot, targets: Iterable[Target], counts: Counts) ->
         active=counts.active,
         succeeded=counts.succeeded,
         failed=counts.failed,
-        failed_nodes=sorted(one.name for one in targets if one.state is State.FAILED),
+        failed_nodes=sorted(target.name for target in targets if target.state is State.FAILED),
         message=_progress(counts),
     )
 
@@ -46,5 +46,5 @@ def finished(
     over = msgspec.structs.replace(status, completion_time=format_time(snapshot.now), message=COMPLETED)
     if finish is Finish.COMPLETE:
         return over
-    failed = sorted(one.name for one in targets if one.state is not State.SUCCEEDED)
+    failed = sorted(target.name for target in targets if target.state is not State.SUCCEEDED)
     return msgspec.structs.replace(over, active=0, failed=len(failed), failed_nodes=failed, message=EXCEEDED)

@@ -46,20 +46,20 @@ def _of_node_image(change: Change[NodeImageView], around: Around[Settings]) -> I
     old, new = change.old, change.new
     if old is None or new is None or old.uid != new.uid or old.is_deleting != new.is_deleting:
         return _all_on(new or old, around)
-    found = {
+    image = {
         job.key
         for name, tag in changed_tags(old, new)
         for job in around.by_index(PULL_JOB_VIEWS, BY_IMAGE, name)
         if _is_for(job, tag) and _may_be_on(job, new)
     }
     if old.labels != new.labels:
-        found |= {
+        image |= {
             job.key
             for job in around.by_index(PULL_JOB_VIEWS, ACTIVE_JOBS, "")
             if job.pod_selector is None
             and job.selects(new.name, old.labels) != job.selects(new.name, new.labels)
         }
-    return found
+    return image
 
 
 def _all_on(node: NodeImageView | None, around: Around[Settings]) -> Iterator[Key]:

@@ -44,9 +44,11 @@ _decode = msgspec.json.Decoder(_ConfigMap).decode
 
 def read_barrier(raw: bytes) -> Barrier:
     """What a plan needs of a ConfigMap. Raises msgspec.DecodeError for what is none."""
-    found = _decode(raw)
-    pods = (owner.uid for owner in found.metadata.owner_references or () if owner.kind == PODS.kind)
-    return Barrier(uid=found.metadata.uid, owner_uid=next(pods, ""), keys=frozenset(found.data or ()))
+    config_map = _decode(raw)
+    pods = (owner.uid for owner in config_map.metadata.owner_references or () if owner.kind == PODS.kind)
+    return Barrier(
+        uid=config_map.metadata.uid, owner_uid=next(pods, ""), keys=frozenset(config_map.data or ())
+    )
 
 
 async def snapshot(pod: PodView, read: Read[NoSettings]) -> Snapshot | None:

@@ -74,7 +74,7 @@ def plan_barriers(snapshot: Snapshot) -> Plan:
     is_last = barrier_key(lowest) in present
     if not is_last:
         # With those above: a ConfigMap that was deleted must not hold up containers that ran already.
-        open_now = {barrier_key(one) for one in _priorities(pod) if one >= highest}
+        open_now = {barrier_key(priority) for priority in _priorities(pod) if priority >= highest}
         if missing := sorted(open_now - present):
             because = f"all containers of a priority above {highest} are ready"
             steps.append(_opening(pod, missing, is_new=old is None, because=because))
@@ -88,16 +88,18 @@ def plan_barriers(snapshot: Snapshot) -> Plan:
 
 
 def _priorities(pod: PodView) -> list[int]:
-    return [one.launch_priority for one in pod.containers if one.launch_priority is not None]
+    return [
+        container.launch_priority for container in pod.containers if container.launch_priority is not None
+    ]
 
 
 def _waiting(pod: PodView) -> list[int]:
     """Priorities of containers behind a barrier that are not ready, or not reported yet."""
     ready = {status.name for status in pod.container_statuses if status.ready}
     return [
-        one.launch_priority
-        for one in pod.containers
-        if one.launch_priority is not None and one.name not in ready
+        container.launch_priority
+        for container in pod.containers
+        if container.launch_priority is not None and container.name not in ready
     ]
 
 

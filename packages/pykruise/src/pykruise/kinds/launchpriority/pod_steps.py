@@ -47,8 +47,8 @@ def priorities(pod: Mapping[str, Any]) -> list[int]:
         return []
     if annotations_of(pod).get(ORDER_ANNOTATION) == ORDERED:
         return [-number for number in range(len(containers))]
-    found = [_priority(container, number) for number, container in enumerate(containers)]
-    return found if len(set(found)) > 1 else []
+    priorities = [_priority(container, number) for number, container in enumerate(containers)]
+    return priorities if len(set(priorities)) > 1 else []
 
 
 def _priority(container: Mapping[str, Any], number: int) -> int:

@@ -18,16 +18,16 @@ BACKOFF_LIMIT: Final = 3
 
 def with_defaults(doc: Mapping[str, Any], *, now: Instant) -> Document:
     """The document with defaults, and tags in order."""
-    found = dict(doc)
+    defaults = dict(doc)
     images = get_path(doc, "spec", "images")
     if isinstance(images, Mapping):
         completed = {name: _image(image, now=now) for name, image in images.items()}
-        found["spec"] = {**doc["spec"], "images": completed}
+        defaults["spec"] = {**doc["spec"], "images": completed}
     statuses = get_path(doc, "status", "imageStatuses")
     if isinstance(statuses, Mapping):
-        ordered = {name: _with_tags_in_order(one) for name, one in statuses.items()}
-        found["status"] = {**doc["status"], "imageStatuses": ordered}
-    return found
+        ordered = {name: _with_tags_in_order(status) for name, status in statuses.items()}
+        defaults["status"] = {**doc["status"], "imageStatuses": ordered}
+    return defaults
 
 
 def _image(image: Any, *, now: Instant) -> Any:
@@ -38,13 +38,13 @@ def _image(image: Any, *, now: Instant) -> Any:
 
 
 def _tag(tag: Mapping[str, Any], *, now: Instant) -> Document:
-    found = dict(tag)
-    found["createdAt"] = tag.get("createdAt") or format_time(now)
+    result = dict(tag)
+    result["createdAt"] = tag.get("createdAt") or format_time(now)
     policy = {name: value for name, value in (tag.get("pullPolicy") or {}).items() if value is not None}
     policy.setdefault("timeoutSeconds", TIMEOUT_S)
     policy.setdefault("backoffLimit", BACKOFF_LIMIT)
-    found["pullPolicy"] = policy
-    return found
+    result["pullPolicy"] = policy
+    return result
 
 
 def _with_tags_in_order(image: Any) -> Any:

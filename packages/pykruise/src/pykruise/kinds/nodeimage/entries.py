@@ -107,5 +107,7 @@ def _time_left(image: ImageName, entry: TagSpec, snapshot: Snapshot) -> float | 
 
 def _kept_secrets(secrets: Sequence[SecretReference], snapshot: Snapshot) -> list[SecretReference]:
     return [
-        one for one in secrets if one.mode or Key(one.namespace, one.name) not in snapshot.missing_secrets
+        secret
+        for secret in secrets
+        if secret.mode or Key(secret.namespace, secret.name) not in snapshot.missing_secrets
     ]

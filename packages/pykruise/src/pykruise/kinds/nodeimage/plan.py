@@ -96,9 +96,9 @@ def _stage(view: NodeImageView, body: Document, because: str) -> Stage:
 
 def _changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document:
     """A merge patch of labels and entries."""
-    found: Document = {}
+    changes: Document = {}
     if node is not None and dict(node.labels) != dict(view.labels):
-        found["metadata"] = {"labels": diff_merge(view.labels, node.labels)}
+        changes["metadata"] = {"labels": diff_merge(view.labels, node.labels)}
     images: Document = {}
     for name, image in view.images.items():
         after = kept.images.get(name)
@@ -109,8 +109,8 @@ def _changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document
             # An empty list goes whole: what is absent and what is empty mean the same.
             images[name] = diff_merge(before, msgspec.to_builtins(after))
     if images:
-        found["spec"] = {"images": images}
-    return found
+        changes["spec"] = {"images": images}
+    return changes
 
 
 # ── the status ───────────────────────────────────────────────────────────────
@@ -118,29 +118,29 @@ def _changes(view: NodeImageView, node: NodeView | None, kept: Kept) -> Document
 
 def _status_plan(snapshot: Snapshot, kept: Kept) -> Plan:
     view = snapshot.node_image
-    found = status_after(snapshot)
+    result = status_after(snapshot)
     stages: list[Stage] = []
-    if found.document is not None:
+    if result.document is not None:
         patch = status_patch(
             NODE_IMAGES,
             Key("", view.name),
             uid=view.uid,
             stored=view.stored_status,
-            wanted=found.document,
+            wanted=result.document,
             resource_version=str(view.resource_version),
         )
         if patch is not None:
-            because = "its agent is silent" if found.silent else "it shows what is not asked for any more"
+            because = "its agent is silent" if result.silent else "it shows what is not asked for any more"
             chain = Chain(subject=view.name, steps=(Step(action=patch, because=because),))
             stages.append(Stage(purpose=Purpose.REPORT_STATUS, chains=(chain,)))
-    candidates = [*kept.look_again, *found.look_again]
+    candidates = [*kept.look_again, *result.look_again]
     if snapshot.is_behind:
         candidates.append(BEHIND_S)
     return Plan(
         stages=tuple(stages),
         requeue_after_s=max(min(candidates), SOONEST_S) if candidates else None,
         skipped=_skipped(snapshot),
-        notes=tuple(note for one in found.silent for note in _notes(view, one)),
+        notes=tuple(note for silent in result.silent for note in _notes(view, silent)),
     )
 
 
@@ -163,17 +163,17 @@ def _notes(view: NodeImageView, silent: Silent) -> Iterator[Note]:
 def _skipped(snapshot: Snapshot) -> dict[str, Reason]:
     """Images that the node does not have yet, or could not get."""
     view = snapshot.node_image
-    found: dict[str, Reason] = {}
+    result: dict[str, Reason] = {}
     for image, entry in view.entries:
         status = view.statuses.get(image)
         if not is_over(entry, status):
             wants = _wanted_by(entry.owner_references or ())
-            found[image.reference] = Reason(
+            result[image.reference] = Reason(
                 Code.IMAGE_PULLING, f"{(status.phase if status else '') or 'asked for'}{wants}"
             )
         elif status is not None and status.phase == FAILED:
-            found[image.reference] = Reason(Code.IMAGE_PULL, status.message or "it could not be pulled")
-    return found
+            result[image.reference] = Reason(Code.IMAGE_PULL, status.message or "it could not be pulled")
+    return result
 
 
 def _wanted_by(references: Sequence[ObjectReference]) -> str:

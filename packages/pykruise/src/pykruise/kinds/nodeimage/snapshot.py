@@ -92,10 +92,10 @@ async def _missing_secrets(view: NodeImageView, read: Read[Settings]) -> frozens
     if not read.settings.looks_at_secrets:
         return frozenset()
     named = {
-        Key(one.namespace, one.name)
+        Key(secret.namespace, secret.name)
         for image in view.images.values()
-        for one in image.pull_secrets or ()
-        if not one.mode
+        for secret in image.pull_secrets or ()
+        if not secret.mode
     }
     return frozenset([key for key in sorted(named) if await _is_gone(key, read)])
 

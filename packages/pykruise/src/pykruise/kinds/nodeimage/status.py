@@ -94,9 +94,9 @@ def _document(snapshot: Snapshot, statuses: dict[ImageName, TagStatus]) -> Docum
     """The whole status; what the agent says of itself stays."""
     stored = snapshot.node_image.stored_status
     images: dict[str, list[Document]] = {}
-    for image in sorted(statuses, key=lambda one: (one.name, one.tag)):
+    for image in sorted(statuses, key=lambda status: (status.name, status.tag)):
         images.setdefault(image.name, []).append(msgspec.to_builtins(statuses[image]))
-    found: Document = {
+    document: Document = {
         "desired": sum(1 for _ in snapshot.node_image.entries),
         **_counted("succeeded", statuses.values(), SUCCEEDED),
         **_counted("failed", statuses.values(), FAILED),
@@ -104,12 +104,12 @@ def _document(snapshot: Snapshot, statuses: dict[ImageName, TagStatus]) -> Docum
         **_counted("waiting", statuses.values(), WAITING),
     }
     if images:
-        found["imageStatuses"] = {name: {"tags": tags} for name, tags in images.items()}
+        document["imageStatuses"] = {name: {"tags": tags} for name, tags in images.items()}
     if stored.get("firstSyncStatus"):
-        found["firstSyncStatus"] = stored["firstSyncStatus"]
-    return found
+        document["firstSyncStatus"] = stored["firstSyncStatus"]
+    return document
 
 
 def _counted(name: str, statuses: Iterable[TagStatus], phase: str) -> Document:
-    count = sum(one.phase == phase for one in statuses)
+    count = sum(status.phase == phase for status in statuses)
     return {name: count} if count else {}

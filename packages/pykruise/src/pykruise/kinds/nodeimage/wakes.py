@@ -30,14 +30,14 @@ def wakes(_: Settings) -> Sequence[Wake]:
 def _of_node(change: Change[NodeView], around: Around[Settings]) -> Iterator[Key]:
     old, node = change.old, change.new
     key = Key("", change.key.name)
-    found = around.get(NODE_IMAGE_VIEWS, key)
+    node_image = around.get(NODE_IMAGE_VIEWS, key)
     if node is None or node.is_deleting:
-        if found is not None:
+        if node_image is not None:
             yield key
-    elif found is None:
+    elif node_image is None:
         if old is None or old is node or _may_get_one(old) != _may_get_one(node):
             yield key
-    elif found.labels != node.labels:
+    elif node_image.labels != node.labels:
         yield key
 
 

@@ -55,13 +55,13 @@ def plan_node_probes(snapshot: Snapshot) -> Plan:
     if (kept := _kept(snapshot)) != list(view.pods):
         stages.append(_entries_stage(view, kept))
     shown = [_shown(snapshot, pod, status) for pod, status in _results(snapshot)]
-    if chains := tuple(chain for one in shown if (chain := _pod_chain(snapshot, one)).steps):
+    if chains := tuple(chain for item in shown if (chain := _pod_chain(snapshot, item)).steps):
         stages.append(Stage(purpose=Purpose.MARK_PODS, chains=chains, is_independent=True, regardless=True))
     return Plan(
         stages=tuple(stages),
         requeue_after_s=BEHIND_S if snapshot.is_behind else None,
-        notes=tuple(_note(snapshot, one.pod, conflict) for one in shown for conflict in one.conflicts),
-        skipped={one.pod.name: _reason(one.conflicts[0]) for one in shown if one.conflicts},
+        notes=tuple(_note(snapshot, item.pod, conflict) for item in shown for conflict in item.conflicts),
+        skipped={item.pod.name: _reason(item.conflicts[0]) for item in shown if item.conflicts},
     )
 
 
@@ -127,24 +127,24 @@ def _results(snapshot: Snapshot) -> Iterator[tuple[PodView, PodProbeStatus]]:
 
 def _outcomes(snapshot: Snapshot, status: PodProbeStatus) -> list[Outcome]:
     """Of probes that their markers still have, in the order of the status."""
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     for state in status.probe_states or ():
         marker_name, probe_name = split_name(state.name)
         marker = snapshot.markers.get(Key(status.namespace, marker_name))
         if not state.state or marker is None or marker.spec is None:
             continue
-        found += [
+        outcomes += [
             Outcome(marker=marker.name, probe=probe, state=state)
             for probe in marker.spec.probes
             if probe.name == probe_name
         ]
-    return found
+    return outcomes
 
 
 def _shown(snapshot: Snapshot, pod: PodView, status: PodProbeStatus) -> _Shown:
     outcomes = _outcomes(snapshot, status)
     conditions, conflicts = conditions_after(pod, outcomes)
-    marks = marks_of((one.probe.marker_policy or (), one.state.state) for one in outcomes)
+    marks = marks_of((outcome.probe.marker_policy or (), outcome.state.state) for outcome in outcomes)
     return _Shown(pod=pod, conditions=conditions, conflicts=conflicts, marks=marks)
 
 

@@ -47,9 +47,9 @@ def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
         return
     if new is not None and new.uid == old.uid and new.is_active:
         return
-    found = around.get(NODE_PROBES_VIEWS, Key("", old.node_name))
-    if found is not None and any(entry.uid == old.uid for entry in found.pods):
-        yield Key("", found.name)
+    node_probes = around.get(NODE_PROBES_VIEWS, Key("", old.node_name))
+    if node_probes is not None and any(entry.uid == old.uid for entry in node_probes.pods):
+        yield Key("", node_probes.name)
 
 
 def _of_marker(change: Change[MarkerView], around: Around[Settings]) -> Iterator[Key]:

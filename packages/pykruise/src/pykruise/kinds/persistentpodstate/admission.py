@@ -70,8 +70,8 @@ def _read(given: Any) -> tuple[PersistentPodStateSpec | None, str]:
     """The typed spec; what is missing in targetRef is a field error, and no object that cannot be read."""
     if given is not None and not isinstance(given, Mapping):
         return None, f"spec: Expected `object`, got `{type(given).__name__}`"
-    found = dict(given or {})
-    ref = found.get("targetRef") or {}
+    result = dict(given or {})
+    ref = result.get("targetRef") or {}
     if isinstance(ref, Mapping):
-        found["targetRef"] = {"apiVersion": "", "kind": "", "name": "", **ref}
-    return read_spec(found)
+        result["targetRef"] = {"apiVersion": "", "kind": "", "name": "", **ref}
+    return read_spec(result)

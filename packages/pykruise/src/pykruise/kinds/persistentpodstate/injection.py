@@ -21,37 +21,41 @@ def inject(pod: Document, state: StateView) -> Document | None:
     preferred = _preferred(state, labels)
     if not required and not preferred:
         return None
-    found: Document = deep_copy(pod)
-    annotations = _section(found, "metadata", "annotations")
+    inject: Document = deep_copy(pod)
+    annotations = _section(inject, "metadata", "annotations")
     annotations[INJECTED_STATE_ANNOTATION] = state.name
     if required:
-        _section(found, "spec", "nodeSelector").update(required)
+        _section(inject, "spec", "nodeSelector").update(required)
     if preferred:
-        affinity = _section(found, "spec", "affinity", "nodeAffinity")
+        affinity = _section(inject, "spec", "affinity", "nodeAffinity")
         field = "preferredDuringSchedulingIgnoredDuringExecution"
         affinity[field] = [*(affinity.get(field) or ()), *preferred]
-    return found
+    return inject
 
 
 def _preferred(state: StateView, labels: Mapping[str, str]) -> list[Document]:
     """A term for each preference of which something is recorded; an empty one would match no node."""
     terms: list[Document] = []
-    for one in (state.spec.preferred_persistent_topology if state.spec is not None else None) or ():
+    for preferred_topology in (
+        state.spec.preferred_persistent_topology if state.spec is not None else None
+    ) or ():
         expressions = [
             {"key": key, "operator": "In", "values": [labels[key]]}
-            for key in one.preference.keys
+            for key in preferred_topology.preference.keys
             if key in labels
         ]
         if expressions:
-            terms.append({"weight": one.weight, "preference": {"matchExpressions": expressions}})
+            terms.append(
+                {"weight": preferred_topology.weight, "preference": {"matchExpressions": expressions}}
+            )
     return terms
 
 
 def _section(document: Document, *path: str) -> dict[str, Any]:
     """The object at the path, made where it is missing or null."""
-    found: dict[str, Any] = document
+    section: dict[str, Any] = document
     for name in path:
-        if found.get(name) is None:
-            found[name] = {}
-        found = found[name]
-    return found
+        if section.get(name) is None:
+            section[name] = {}
+        section = section[name]
+    return section

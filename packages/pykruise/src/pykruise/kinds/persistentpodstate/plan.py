@@ -104,12 +104,18 @@ def _generation(snapshot: Snapshot) -> tuple[Sequence[Step], Sequence[Note], boo
     """Steps, notes, and whether there is no PersistentPodState yet, or none any more."""
     state = snapshot.state
     asking = [
-        one for one in snapshot.namesakes if one.is_generating and one.has_topology and not one.is_deleting
+        namesake
+        for namesake in snapshot.namesakes
+        if namesake.is_generating and namesake.has_topology and not namesake.is_deleting
     ]
     if not state.uid:
-        return [_creation(one) for one in asking[:1]], [_in_the_way(one) for one in asking[1:]], True
-    owner = next((one for one in snapshot.namesakes if one.uid == state.controller_uid), None)
-    notes = [_in_the_way(one) for one in asking if one is not owner]
+        return (
+            [_creation(workload) for workload in asking[:1]],
+            [_in_the_way(workload) for workload in asking[1:]],
+            True,
+        )
+    owner = next((namesake for namesake in snapshot.namesakes if namesake.uid == state.controller_uid), None)
+    notes = [_in_the_way(workload) for workload in asking if workload is not owner]
     if owner is None or state.is_deleting or owner.is_deleting:
         return [], notes, False
     if not owner.is_generating:

@@ -51,7 +51,7 @@ class StateInjection:
             states = await self._reader.states(request.namespace)
         except KubeError:
             return None  # as OpenKruise does: rather anywhere than not at all
-        state = chosen([one for one in states if one.target == (kind, owner.name)])
+        state = chosen([state for state in states if state.target == (kind, owner.name)])
         return inject(pod, state) if state is not None else None
 
 

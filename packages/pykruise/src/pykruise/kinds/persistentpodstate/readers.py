@@ -62,11 +62,11 @@ class KindReader:
 
     async def workload(self, api_version: str, kind: str, namespace: str, name: str) -> WorkloadView | None:
         """A workload of a kind on the white list; None: it is not there. Raises KubeError."""
-        found = group_kind(api_version, kind)
-        if found is None:
+        result = group_kind(api_version, kind)
+        if result is None:
             return None
         version = api_version.rpartition("/")[2]
-        document = await self._workloads.read(found, namespace, name, version=version)
+        document = await self._workloads.read(result, namespace, name, version=version)
         return workload_of(document) if document is not None else None
 
 

@@ -103,17 +103,17 @@ class Known(msgspec.Struct):
 async def snapshot(view: StateView, read: Read[Settings]) -> Snapshot | None:
     """The world of one name; None: there is nothing to look after. Raises GatherError, KubeError."""
     namesakes = [
-        found
+        result
         for views in WORKLOAD_VIEWS.values()
-        if await read.wait_served(views) and (found := read.get(views, view.key)) is not None
+        if await read.wait_served(views) and (result := read.get(views, view.key)) is not None
     ]
     namesakes += [
-        found
+        result
         for views in read.further.values()
-        if read.is_read(views) and (found := read.get(views, view.key)) is not None
+        if read.is_read(views) and (result := read.get(views, view.key)) is not None
     ]
     if view.uid == "":
-        is_wanted = any(one.is_generating and not one.is_deleting for one in namesakes)
+        is_wanted = any(namesake.is_generating and not namesake.is_deleting for namesake in namesakes)
         return Snapshot(state=view, namesakes=namesakes, now=read.now()) if is_wanted else None
     workload, polls_after = await _workload(view, read)
     pods: list[PodView] = []
@@ -191,14 +191,14 @@ async def _read_annotations(view: StateView, pods: Iterable[PodView], read: Read
     async def read_one(pod: PodView) -> str:
         async with places:
             try:
-                found = decode(await read.live.get(PODS, pod.namespace, pod.name))
+                result = decode(await read.live.get(PODS, pod.namespace, pod.name))
             except KubeError:
                 return pod.name
         # One that is gone leaves what is recorded of it: the pod that comes in its place is to find it.
-        if found["metadata"]["uid"] != pod.uid:
+        if result["metadata"]["uid"] != pod.uid:
             return pod.name
-        version = int(found["metadata"]["resourceVersion"])
-        memory.annotations[pod.uid] = (version, dict(annotations_of(found)))
+        version = int(result["metadata"]["resourceVersion"])
+        memory.annotations[pod.uid] = (version, dict(annotations_of(result)))
         return ""
 
     failed = await asyncio.gather(*(read_one(pod) for pod in missing))

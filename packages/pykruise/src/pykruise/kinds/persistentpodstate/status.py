@@ -29,7 +29,7 @@ def recorded(
 
     `annotations`: of pods, by uid; only where they are recorded.
     """
-    found, unknown = dict(state.records), []
+    result, unknown = dict(state.records), []
     node_keys, annotation_keys = state.node_keys, state.annotation_keys
     for pod in pods:
         if not pod.is_ready or not pod.node_name:
@@ -41,8 +41,8 @@ def recorded(
         known = annotations.get(pod.uid, {})
         labels = {key: value for key, value in node.labels.items() if key in node_keys}
         noted = {key: value for key, value in known.items() if key in annotation_keys}
-        found[pod.name] = PodState(node_name=pod.node_name, node_topology_labels=labels, annotations=noted)
-    return found, unknown
+        result[pod.name] = PodState(node_name=pod.node_name, node_topology_labels=labels, annotations=noted)
+    return result, unknown
 
 
 def kept(
@@ -52,14 +52,14 @@ def kept(
     whose records stay."""
     ordinals = {name: ordinal_of(name) for name in records}
     odd = [name for name, ordinal in ordinals.items() if ordinal is None]
-    found = {
+    result = {
         name: records[name]
         for name, ordinal in ordinals.items()
         if ordinal is None
         or name in active
         or is_wanted(ordinal, start=start, replicas=workload.replicas, reserved=workload.reserved)
     }
-    return found, odd
+    return result, odd
 
 
 MOST_RECORDED: Final = 768 * 1024
@@ -91,9 +91,9 @@ def ordinal_of(pod_name: str) -> int | None:
 
 def document_of(generation: int, records: Mapping[str, PodState]) -> Document:
     """The whole status."""
-    found: Document = {"observedGeneration": generation}
+    document: Document = {"observedGeneration": generation}
     if records:
-        found["podStates"] = {
+        document["podStates"] = {
             name: {
                 key: value
                 for key, value in msgspec.to_builtins(record).items()
@@ -101,4 +101,4 @@ def document_of(generation: int, records: Mapping[str, PodState]) -> Document:
             }
             for name, record in sorted(records.items())
         }
-    return found
+    return document

@@ -33,17 +33,17 @@ def errors_of(
 ) -> list[Cause]:
     """All field errors. `others`: of the namespace; `is_supported`: whether pods of that kind can be remembered;
     `old`: the stored spec, on update, whose faults are not held against it."""
-    found = [*_target_errors(spec, is_supported=is_supported)]
+    causes = [*_target_errors(spec, is_supported=is_supported)]
     if spec.required_persistent_topology is None and not spec.preferred_persistent_topology:
         text = (
             "requiredPersistentTopology or preferredPersistentTopology must say which labels of nodes count"
         )
-        found.append(invalid("spec", "", text))
+        causes.append(invalid("spec", "", text))
     stored = partial(_key_errors, old) if old is not None else tuple
-    found += without_stored([*_key_errors(spec)], stored)
+    causes += without_stored([*_key_errors(spec)], stored)
     if old is not None and old.target_ref != spec.target_ref:
-        found.append(forbidden(_TARGET, "it cannot be changed"))
-    return [*found, *_double_errors(spec, name, others)]
+        causes.append(forbidden(_TARGET, "it cannot be changed"))
+    return [*causes, *_double_errors(spec, name, others)]
 
 
 def _target_errors(spec: PersistentPodStateSpec, *, is_supported: bool) -> Iterator[Cause]:
@@ -66,9 +66,9 @@ def _key_errors(spec: PersistentPodStateSpec) -> Iterator[Cause]:
         if not 1 <= term.weight <= _MOST_WEIGHT:
             yield invalid(f"{path}.weight", term.weight, "must be in the range 1-100")
         yield from _label_errors(f"{path}.preference.keys", term.preference.keys)
-    for index, one in enumerate(spec.persistent_pod_annotations or ()):
-        for problem in is_qualified_name(one.key.lower()):
-            yield invalid(f"spec.persistentPodAnnotations[{index}].key", one.key, problem)
+    for index, annotation in enumerate(spec.persistent_pod_annotations or ()):
+        for problem in is_qualified_name(annotation.key.lower()):
+            yield invalid(f"spec.persistentPodAnnotations[{index}].key", annotation.key, problem)
     policy = spec.persistent_pod_state_retention_policy
     if policy and policy not in POLICIES:
         yield not_supported("spec.persistentPodStateRetentionPolicy", policy, POLICIES)
@@ -85,7 +85,7 @@ def _label_errors(path: str, keys: Sequence[str]) -> Iterator[Cause]:
 def _double_errors(spec: PersistentPodStateSpec, name: str, others: Iterable[StateView]) -> Iterator[Cause]:
     """Two for one workload: which of them counts could not be seen."""
     target = (group_kind(spec.target_ref.api_version, spec.target_ref.kind), spec.target_ref.name)
-    for other in sorted(others, key=lambda one: one.name):
+    for other in sorted(others, key=lambda state: state.name):
         if other.name != name and other.target == target:
             text = f"PersistentPodState {other.name} is about the same workload"
             yield invalid(_TARGET, spec.target_ref.name, text)

@@ -96,20 +96,25 @@ class StateView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def required_keys(self) -> Sequence[str]:
         """Labels of nodes that pods must come back to."""
-        found = self.spec.required_persistent_topology if self.spec is not None else None
-        return found.keys if found is not None else ()
+        topology_keys = self.spec.required_persistent_topology if self.spec is not None else None
+        return topology_keys.keys if topology_keys is not None else ()
 
     @property
     def node_keys(self) -> frozenset[str]:
         """Labels of nodes that are recorded."""
         preferred = (self.spec.preferred_persistent_topology if self.spec is not None else None) or ()
-        return frozenset([*self.required_keys, *(key for one in preferred for key in one.preference.keys)])
+        return frozenset(
+            [
+                *self.required_keys,
+                *(key for preferred_topology in preferred for key in preferred_topology.preference.keys),
+            ]
+        )
 
     @property
     def annotation_keys(self) -> frozenset[str]:
         """Annotations of pods that are recorded."""
-        found = (self.spec.persistent_pod_annotations if self.spec is not None else None) or ()
-        return frozenset(one.key for one in found)
+        keys = (self.spec.persistent_pod_annotations if self.spec is not None else None) or ()
+        return frozenset(annotation_key.key for annotation_key in keys)
 
 
 class _State(msgspec.Struct):
@@ -128,9 +133,9 @@ def read_spec(doc: Mapping[str, Any]) -> tuple[PersistentPodStateSpec | None, st
 
 def project_state(raw: bytes | msgspec.Raw) -> StateView:
     """A PersistentPodState's view. Raises msgspec.DecodeError for what is none."""
-    found = _decode_state(raw)
-    meta = found.metadata
-    spec, problem = read_spec(found.spec or {})
+    state = _decode_state(raw)
+    meta = state.metadata
+    spec, problem = read_spec(state.spec or {})
     return StateView(
         namespace=meta.namespace,
         name=meta.name,
@@ -139,18 +144,20 @@ def project_state(raw: bytes | msgspec.Raw) -> StateView:
         generation=meta.generation,
         created_at=parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0,
         is_deleting=meta.deletion_timestamp is not None,
-        controller_uid=next((one.uid for one in meta.owner_references or () if one.controller), ""),
-        stored_spec=found.spec or {},
-        stored_status=found.status or {},
+        controller_uid=next(
+            (reference.uid for reference in meta.owner_references or () if reference.controller), ""
+        ),
+        stored_spec=state.spec or {},
+        stored_status=state.status or {},
         spec=spec,
         problem=problem,
-        records=_records((found.status or {}).get("podStates")),
+        records=_records((state.status or {}).get("podStates")),
     )
 
 
 def _records(stored: Any) -> Mapping[str, PodState]:
-    found, _ = read({"podStates": stored}, _Records, path="status")
-    return (found.pod_states if found is not None else None) or {}
+    records, _ = read({"podStates": stored}, _Records, path="status")
+    return (records.pod_states if records is not None else None) or {}
 
 
 class _Records(msgspec.Struct, rename="camel"):
@@ -164,8 +171,8 @@ def absent(key: Key) -> StateView:
 
 def chosen(states: Sequence[StateView]) -> StateView | None:
     """Of several for one workload the one that counts: the oldest, then by name; none that is being deleted."""
-    there = [one for one in states if not one.is_deleting]
-    return min(there, key=lambda one: (one.created_at, one.name), default=None)
+    there = [state for state in states if not state.is_deleting]
+    return min(there, key=lambda state: (state.created_at, state.name), default=None)
 
 
 def _target_index(view: StateView) -> tuple[tuple[str, GroupKind, str], ...]:
@@ -177,8 +184,8 @@ STATE_VIEWS: Final = Views[StateView](
     resource=PERSISTENT_POD_STATES,
     projector=lambda: project_state,
     indexes={
-        BY_NAMESPACE: lambda one: (one.namespace,),
-        BY_NODE: lambda one: {record.node_name for record in one.records.values()},
+        BY_NAMESPACE: lambda state: (state.namespace,),
+        BY_NODE: lambda state: {record.node_name for record in state.records.values()},
         BY_TARGET: _target_index,
     },
 )
@@ -232,8 +239,8 @@ class _Workload(msgspec.Struct, rename="camel"):
 
 def workload_of(document: Mapping[str, Any]) -> WorkloadView:
     """The view of any workload. Raises msgspec.ValidationError for what is none."""
-    found = msgspec.convert(document, _Workload)
-    meta, spec = found.metadata, found.spec or {}
+    workload = msgspec.convert(document, _Workload)
+    meta, spec = workload.metadata, workload.spec or {}
     annotations = meta.annotations or {}
     ordinals = spec.get("ordinals")
     return WorkloadView(
@@ -241,8 +248,8 @@ def workload_of(document: Mapping[str, Any]) -> WorkloadView:
         name=meta.name,
         uid=meta.uid,
         resource_version=int(meta.resource_version),
-        api_version=found.api_version,
-        kind=found.kind,
+        api_version=workload.api_version,
+        kind=workload.kind,
         is_deleting=meta.deletion_timestamp is not None,
         replicas=_whole(spec.get("replicas")),
         start=_whole(ordinals.get("start")) if isinstance(ordinals, Mapping) else 0,
@@ -258,8 +265,8 @@ def project_workload(resource: Resource) -> Any:
     """Makes the views of one resource, always under the apiVersion that it is read in."""
 
     def project(raw: bytes | msgspec.Raw) -> WorkloadView:
-        found = workload_of(decode(raw))
-        return msgspec.structs.replace(found, api_version=resource.api_version, kind=resource.kind)
+        workload = workload_of(decode(raw))
+        return msgspec.structs.replace(workload, api_version=resource.api_version, kind=resource.kind)
 
     return project
 
@@ -270,7 +277,7 @@ def _whole(value: Any) -> int:
 
 
 def _ordinals(value: Any) -> list[int | str]:
-    return [one for one in value if isinstance(one, int | str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, int | str)] if isinstance(value, list) else []
 
 
 def _listed(text: str | None) -> tuple[str, ...]:

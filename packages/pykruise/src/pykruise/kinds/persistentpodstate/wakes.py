@@ -48,8 +48,8 @@ def further_wake(views: Views[WorkloadView]) -> Wake:
 def _of_pod(change: Change[PodView], around: Around[object]) -> Iterator[Key]:
     """Only what changes a record: the pod is Ready, terminates, is gone, or has another owner."""
     if _matters(change.old, change.new):
-        for one in with_each_owner(change):
-            yield from _of_owner(one, around)
+        for pod in with_each_owner(change):
+            yield from _of_owner(pod, around)
 
 
 def _of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
@@ -60,9 +60,9 @@ def _of_owner(pod: PodView, around: Around[object]) -> Iterator[Key]:
         yield Key(pod.namespace, name)
         return
     kind = GroupKind(pod.controller.group, pod.controller.kind)
-    found = chosen(around.by_index(STATE_VIEWS, BY_TARGET, (pod.namespace, kind, pod.controller.name)))
-    if found is not None:
-        yield found.key
+    state = chosen(around.by_index(STATE_VIEWS, BY_TARGET, (pod.namespace, kind, pod.controller.name)))
+    if state is not None:
+        yield state.key
 
 
 def _of_node(change: Change[NodeView], around: Around[object]) -> Iterator[Key]:
@@ -89,7 +89,7 @@ def _of_workload(kind: GroupKind, change: Change[WorkloadView], around: Around[o
     old, new = change.old, change.new
     if old is not None and new is not None and old.asks_as(new):
         return
-    if any(one is not None and one.is_generating for one in (old, new)):
+    if any(workload is not None and workload.is_generating for workload in (old, new)):
         yield change.key
     for state in around.by_index(STATE_VIEWS, BY_TARGET, (change.key.namespace, kind, change.key.name)):
         yield state.key

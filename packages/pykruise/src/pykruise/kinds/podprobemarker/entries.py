@@ -27,38 +27,40 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 def wanted_probes(marker: str, probes: Sequence[ContainerProbe], pod: PodView) -> Wanted:
     """The marker's probes for a pod. One whose port the container does not name is left out."""
-    found: list[NamedProbe] = []
+    named_probes: list[NamedProbe] = []
     problem = ""
-    for one in probes:
-        name = name_of_probe(marker, one.name)
-        port = _port_of(one)
+    for probe in probes:
+        name = name_of_probe(marker, probe.name)
+        port = _port_of(probe)
         if not isinstance(port, str):
-            found.append(NamedProbe(name=name, container_name=one.container_name, probe=one.probe))
+            named_probes.append(NamedProbe(name=name, container_name=probe.container_name, probe=probe.probe))
             continue
-        number = _number_of(port, one.container_name, pod)
+        number = _number_of(port, probe.container_name, pod)
         if number is None:
-            problem = problem or f"probe {one.name}: container {one.container_name} has no port named {port}"
+            problem = (
+                problem or f"probe {probe.name}: container {probe.container_name} has no port named {port}"
+            )
             continue
-        found.append(_with_port(name, one, number))
-    return Wanted(pod=pod, probes=found, problem=problem)
+        named_probes.append(_with_port(name, probe, number))
+    return Wanted(pod=pod, probes=named_probes, problem=problem)
 
 
-def _port_of(one: ContainerProbe) -> int | str | None:
-    action = one.probe.http_get or one.probe.tcp_socket
+def _port_of(probe: ContainerProbe) -> int | str | None:
+    action = probe.probe.http_get or probe.probe.tcp_socket
     return action.port if action is not None else None
 
 
 def _number_of(port: str, container: str, pod: PodView) -> int | None:
-    for one in pod.containers:
-        if one.name == container:
-            for name, number in one.named_ports:
+    for item in pod.containers:
+        if item.name == container:
+            for name, number in item.named_ports:
                 if name == port:
                     return number
     return int(port) if port.isascii() and port.isdecimal() else None
 
 
-def _with_port(name: str, one: ContainerProbe, number: int) -> NamedProbe:
-    probe = one.probe
+def _with_port(name: str, item: ContainerProbe, number: int) -> NamedProbe:
+    probe = item.probe
     if probe.http_get is not None:
         changed = msgspec.structs.replace(
             probe, http_get=msgspec.structs.replace(probe.http_get, port=number)
@@ -68,40 +70,40 @@ def _with_port(name: str, one: ContainerProbe, number: int) -> NamedProbe:
         changed = msgspec.structs.replace(
             probe, tcp_socket=msgspec.structs.replace(probe.tcp_socket, port=number)
         )
-    return NamedProbe(name=name, container_name=one.container_name, probe=changed)
+    return NamedProbe(name=name, container_name=item.container_name, probe=changed)
 
 
 def entries_after(view: NodeProbesView, marker: Key, wanted: Mapping[str, Wanted]) -> Sequence[PodProbe]:
     """The NodePodProbe's entries with these probes (by the pod's uid) as all that it has of the marker."""
     left = dict(wanted)
-    found: list[PodProbe] = []
+    pod_probes: list[PodProbe] = []
     for entry in view.pods:
         if entry.namespace != marker.namespace:
-            found.append(entry)
+            pod_probes.append(entry)
             continue
-        one = left.pop(entry.uid, None)
-        probes = list(_merged(entry.probes or (), marker.name, one.probes if one else ()))
+        item = left.pop(entry.uid, None)
+        probes = list(_merged(entry.probes or (), marker.name, item.probes if item else ()))
         if probes:
-            ip = one.pod.ip if one is not None else entry.ip
-            found.append(msgspec.structs.replace(entry, ip=ip, probes=probes))
-    for one in left.values():
-        if one.probes:
-            pod = one.pod
-            found.append(
+            ip = item.pod.ip if item is not None else entry.ip
+            pod_probes.append(msgspec.structs.replace(entry, ip=ip, probes=probes))
+    for item in left.values():
+        if item.probes:
+            pod = item.pod
+            pod_probes.append(
                 PodProbe(
                     name=pod.name,
                     namespace=pod.namespace,
                     uid=pod.uid,
                     ip=pod.ip,
-                    probes=list(one.probes),
+                    probes=list(item.probes),
                 )
             )
-    return found
+    return pod_probes
 
 
 def _merged(stored: Sequence[NamedProbe], marker: str, wanted: Sequence[NamedProbe]) -> Iterator[NamedProbe]:
     """The marker's probes at the places that they have; new ones at the end."""
-    left = {one.name: one for one in wanted}
+    left = {named_probe.name: named_probe for named_probe in wanted}
     for probe in stored:
         if split_name(probe.name)[0] != marker:
             yield probe

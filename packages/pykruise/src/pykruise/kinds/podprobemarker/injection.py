@@ -25,16 +25,17 @@ MARKERS_ANNOTATION: Final = "kruise.io/podprobemarker-list"
 def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | None:
     """The pod with the probes of the markers that select it; None: there is none for its containers."""
     labels = labels_of(pod)
-    found = sorted(
-        (one for one in markers if not one.is_deleting and one.selects(labels)), key=lambda one: one.name
+    result = sorted(
+        (marker for marker in markers if not marker.is_deleting and marker.selects(labels)),
+        key=lambda marker: marker.name,
     )
-    probes = list(_probes(found, _containers(pod)))
+    probes = list(_probes(result, _containers(pod)))
     if not probes:
         return None
     annotations = {
         **annotations_of(pod),
         PROBES_ANNOTATION: orjson.dumps(msgspec.to_builtins(probes)).decode(),
-        MARKERS_ANNOTATION: ",".join(one.name for one in found),
+        MARKERS_ANNOTATION: ",".join(marker.name for marker in result),
     }
     return {**pod, "metadata": {**(pod.get("metadata") or {}), "annotations": annotations}}
 
@@ -42,8 +43,12 @@ def inject(pod: Mapping[str, Any], markers: Iterable[MarkerView]) -> Document | 
 def _containers(pod: Mapping[str, Any]) -> frozenset[str]:
     """Those that keep running."""
     spec = pod.get("spec") or {}
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
-    return frozenset(one["name"] for one in (*sidecars, *(spec.get("containers") or ())))
+    sidecars = [
+        container
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    ]
+    return frozenset(sidecar["name"] for sidecar in (*sidecars, *(spec.get("containers") or ())))
 
 
 def _probes(markers: Sequence[MarkerView], containers: frozenset[str]) -> Iterator[ContainerProbe]:

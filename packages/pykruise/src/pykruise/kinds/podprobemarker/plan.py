@@ -75,7 +75,7 @@ def _release(snapshot: Snapshot) -> Plan:
     stages: list[Stage] = []
     if chains := tuple(_node_chains(snapshot, [])):
         stages.append(Stage(purpose=Purpose.ASK_TO_PROBE, chains=chains, is_independent=True))
-    left = [one for one in marker.finalizers if one != FINALIZER]
+    left = [finalizer for finalizer in marker.finalizers if finalizer != FINALIZER]
     stages.append(_finalizers(marker, left, Purpose.RELEASE_MARKER))
     return Plan(stages=tuple(stages))
 
@@ -92,8 +92,8 @@ def _finalizers(marker: MarkerView, wanted: list[str], purpose: Purpose) -> Stag
 
 def _node_chains(snapshot: Snapshot, wanted: list[Wanted]) -> Iterator[Chain]:
     by_node: dict[str, dict[str, Wanted]] = {}
-    for one in wanted:
-        by_node.setdefault(one.pod.node_name, {})[one.pod.uid] = one
+    for item in wanted:
+        by_node.setdefault(item.pod.node_name, {})[item.pod.uid] = item
     for name in sorted(snapshot.node_probes):
         view = snapshot.node_probes[name]
         if view.is_deleting or view.problem:
@@ -112,15 +112,15 @@ def _entries_chain(view: NodeProbesView, entries: list[Document], marker: Marker
 
 def _skipped(snapshot: Readable, wanted: list[Wanted]) -> Mapping[str, Reason]:
     """Pods that are not checked, or not wholly."""
-    found: dict[str, Reason] = {}
-    for one in wanted:
-        node = one.pod.node_name
+    result: dict[str, Reason] = {}
+    for item in wanted:
+        node = item.pod.node_name
         if node not in snapshot.node_probes:
-            found[one.pod.name] = Reason(Code.NO_AGENT, f"node {node} has no NodePodProbe yet")
-        elif one.problem:
+            result[item.pod.name] = Reason(Code.NO_AGENT, f"node {node} has no NodePodProbe yet")
+        elif item.problem:
             remedy = "give the port a name in the container, or the probe a number"
-            found[one.pod.name] = Reason(Code.PROBE_PORT, one.problem, remedy)
-    return found
+            result[item.pod.name] = Reason(Code.PROBE_PORT, item.problem, remedy)
+    return result
 
 
 # ── virtual nodes ────────────────────────────────────────────────────────────

@@ -83,7 +83,7 @@ async def snapshot(view: MarkerView, read: Read[Settings]) -> Snapshot | None:
         marker=view,
         checked=pods,
         virtual_pods=virtual,
-        node_probes={one.name: one for one in _node_probes(view, pods, read)},
+        node_probes={probe.name: probe for probe in _node_probes(view, pods, read)},
         annotations=await annotations_of(read, virtual) if has_annotations else {},
         settings=read.settings,
         now=read.now(),
@@ -99,8 +99,8 @@ def _selected(view: MarkerView, read: Read[Settings]) -> Iterator[PodView]:
 def _node_probes(view: MarkerView, pods: Sequence[PodView], read: Read[Settings]) -> Iterator[NodeProbesView]:
     yield from read.by_index(NODE_PROBES_VIEWS, BY_MARKER, view.key)
     for name in {pod.node_name for pod in pods}:
-        if (found := read.get(NODE_PROBES_VIEWS, Key("", name))) is not None:
-            yield found
+        if (node_probes := read.get(NODE_PROBES_VIEWS, Key("", name))) is not None:
+            yield node_probes
 
 
 def _annotated(view: MarkerView) -> Iterator[bool]:

@@ -58,7 +58,7 @@ def _changed_conditions(
     node = around.get(NODE_VIEWS, Key("", new.node_name))
     if node is None or not node.is_virtual:
         return ()
-    return {one.type for one in {*old.conditions} ^ {*new.conditions}}
+    return {condition.type for condition in {*old.conditions} ^ {*new.conditions}}
 
 
 def _shows(marker: MarkerView, changed: Collection[str]) -> bool:

@@ -45,7 +45,9 @@ def plan_readiness(snapshot: Snapshot) -> Plan:
     if not lacks_condition(pod):
         return Plan()
     conditions = [
-        one for one in missing_conditions(pod, now=snapshot.now) if one["type"] == keys.KRUISE_POD_READY
+        condition
+        for condition in missing_conditions(pod, now=snapshot.now)
+        if condition["type"] == keys.KRUISE_POD_READY
     ]
     step = Step(
         action=pod_patch(pod, {"status": {"conditions": conditions}}, subresource="status"),

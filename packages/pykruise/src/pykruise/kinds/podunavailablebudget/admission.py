@@ -49,8 +49,8 @@ async def _errors(
     others: list[BudgetView] = []
     try:
         if reader is not None:
-            found = await reader.in_namespace(request.namespace)
-            others = [one for one in found if one.name != name_of(request)]
+            budgets = await reader.in_namespace(request.namespace)
+            others = [budget for budget in budgets if budget.name != name_of(request)]
     except KubeError as error:
         problem = internal_error("", f"the other PodUnavailableBudgets cannot be read: {error}")
         return [*errors_of(doc, spec, old=old), problem]

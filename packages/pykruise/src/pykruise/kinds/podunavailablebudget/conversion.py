@@ -50,8 +50,8 @@ def to_spoke(doc: Document) -> Document:
 def operations_of(text: object) -> list[str] | None:
     """The operations that the annotation names; None: it is absent, or something in it is no operation."""
     parts = [part.strip() for part in text.split(",")] if isinstance(text, str) else []
-    found = [part for part in parts if part]
-    return found if found and all(part in OPERATIONS for part in found) else None
+    operations = [part for part in parts if part]
+    return operations if operations and all(part in OPERATIONS for part in operations) else None
 
 
 def total_of(text: object) -> int | None:

@@ -74,8 +74,8 @@ KIND = Kind(
     rights=(
         *STEPS.rights,
         *(
-            on(one, *READ, why="PodUnavailableBudget: whose pods are guarded")
-            for one in TARGET_RESOURCES.values()
+            on(resource, *READ, why="PodUnavailableBudget: whose pods are guarded")
+            for resource in TARGET_RESOURCES.values()
         ),
         Right(
             group="*",

@@ -13,8 +13,8 @@ from pykruise.pods.workload.budgets import BudgetView
 
 def in_order(budgets: Iterable[BudgetView]) -> list[BudgetView]:
     """Those that are not being deleted: the oldest first, of the same age by name."""
-    found = [one for one in budgets if not one.is_deleting]
-    return sorted(found, key=lambda one: (one.created_at or 0.0, one.name))
+    result = [budget for budget in budgets if not budget.is_deleting]
+    return sorted(result, key=lambda budget: (budget.created_at or 0.0, budget.name))
 
 
 def budget_of(
@@ -26,7 +26,7 @@ def budget_of(
     """The first budget that means a pod with these labels. `owners`: kind and name of its controller, and of that of
     its ReplicaSet, as far as they are known."""
     known = frozenset(owners)
-    for one in in_order(budgets):
-        if one.target in known if one.target is not None else one.selector.matches(labels):
-            return one
+    for budget in in_order(budgets):
+        if budget.target in known if budget.target is not None else budget.selector.matches(labels):
+            return budget
     return None

@@ -47,7 +47,8 @@ def _is_static(pod: Pod) -> bool:
 def _without_resources(pod: Pod) -> Mapping[str, Any]:
     # `resizePolicy` stays: who changes it too does more than to resize.
     bare = [
-        {key: value for key, value in one.items() if key != "resources"} for one in pod["spec"]["containers"]
+        {key: value for key, value in container.items() if key != "resources"}
+        for container in pod["spec"]["containers"]
     ]
     return {**pod["spec"], "containers": bare}
 
@@ -74,6 +75,6 @@ def _is_kept(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
 
 def _restarts_for(container: Pod, name: str) -> bool:
     policies = {
-        one.get("resourceName"): one.get("restartPolicy") for one in container.get("resizePolicy") or ()
+        item.get("resourceName"): item.get("restartPolicy") for item in container.get("resizePolicy") or ()
     }
     return (policies.get(name) or "NotRequired") != "NotRequired"

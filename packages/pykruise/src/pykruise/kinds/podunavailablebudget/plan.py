@@ -36,7 +36,7 @@ def plan_budget(snapshot: Snapshot) -> Plan:
     chains = tuple(_marks(snapshot))
     stages = (Stage(purpose=Purpose.MARK_PODS, chains=chains[:MOST_AT_ONCE]),) if chains else ()
     try:
-        found = compute(snapshot)
+        computed = compute(snapshot)
     except AmountError as error:
         # What is stored stays as it is: nothing is allowed that was not allowed before.
         note = Note(
@@ -45,10 +45,10 @@ def plan_budget(snapshot: Snapshot) -> Plan:
         return Plan(stages=stages, notes=(*notes, note))
     return Plan(
         stages=stages,
-        status=None if found.status == budget.stored_status else found.status,
-        requeue_after_s=_requeue_after(snapshot, found, is_partial=len(chains) > MOST_AT_ONCE),
+        status=None if computed.status == budget.stored_status else computed.status,
+        requeue_after_s=_requeue_after(snapshot, computed, is_partial=len(chains) > MOST_AT_ONCE),
         skipped=dict(_of_others(snapshot)),
-        notes=(*notes, *found.notes),
+        notes=(*notes, *computed.notes),
     )
 
 
@@ -71,10 +71,10 @@ def _marks(snapshot: Snapshot) -> Iterator[Chain]:
     """One write for each pod that names no budget, or one that is not there any more."""
     name = snapshot.budget.name
     for pod in snapshot.pods:
-        found = budget_name_of(pod)
-        if found == name or found in snapshot.others:
+        text = budget_name_of(pod)
+        if text == name or text in snapshot.others:
             continue
-        because = f"its PodUnavailableBudget {found} is not there any more" if found else "it names no budget"
+        because = f"its PodUnavailableBudget {text} is not there any more" if text else "it names no budget"
         yield pod_chain(pod, _mark(pod, name, because))
 
 
@@ -86,16 +86,16 @@ def _mark(pod: PodView, name: str, because: str) -> Step:
 def _of_others(snapshot: Snapshot) -> Iterator[tuple[str, Reason]]:
     """Pods that are protected by another budget, which is the only one that is asked about them."""
     for pod in snapshot.pods:
-        found = budget_name_of(pod)
-        if found in snapshot.others:
-            text = f"PodUnavailableBudget {found} protects some of its pods, and is the only one asked about them"
+        result = budget_name_of(pod)
+        if result in snapshot.others:
+            text = f"PodUnavailableBudget {result} protects some of its pods, and is the only one asked about them"
             yield pod.name, Reason(Code.OTHER_BUDGET, text)
 
 
-def _requeue_after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> float | None:
+def _requeue_after(snapshot: Snapshot, computed: Computed, *, is_partial: bool) -> float | None:
     if is_partial:
         return 0.0
-    times = [] if found.due is None else [found.due - snapshot.now]
+    times = [] if computed.due is None else [computed.due - snapshot.now]
     if snapshot.polls_after_s is not None:
         times.append(snapshot.polls_after_s)
     return min(times, default=None)

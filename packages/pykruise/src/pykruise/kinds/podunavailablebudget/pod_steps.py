@@ -131,11 +131,11 @@ class BudgetTie:
         except KubeError as error:
             _log.warning("the PodUnavailableBudget of a pod of %s cannot be looked up: %s", namespace, error)
             return None
-        found = budget_of(labels_of(pod), budgets, owners=owners)
-        if found is None:
+        budget = budget_of(labels_of(pod), budgets, owners=owners)
+        if budget is None:
             return None
         metadata = pod.get("metadata") or {}
-        annotations = {**annotations_of(pod), **related_annotations(found.name)}
+        annotations = {**annotations_of(pod), **related_annotations(budget.name)}
         return {**pod, "metadata": {**metadata, "annotations": annotations}}
 
     async def _owners(
@@ -146,16 +146,18 @@ class BudgetTie:
         kind = group_kind(owner.api_version, owner.kind) if owner is not None else None
         if owner is None or kind is None:
             return []
-        found = [(kind, owner.name)]
-        if kind == REPLICA_SET and any(one.target and one.target[0] == DEPLOYMENT for one in budgets):
+        owners = [(kind, owner.name)]
+        if kind == REPLICA_SET and any(
+            budget.target and budget.target[0] == DEPLOYMENT for budget in budgets
+        ):
             try:
                 above = await reader.above(owner, namespace)
             except (KubeError, OwnerMissingError) as error:
                 _log.info("the Deployment of ReplicaSet %s/%s is not known: %s", namespace, owner.name, error)
-                return found
+                return owners
             if above is not None and group_kind(above.api_version, above.kind) == DEPLOYMENT:
-                found.append((DEPLOYMENT, above.name))
-        return found
+                owners.append((DEPLOYMENT, above.name))
+        return owners
 
 
 class BudgetGuard:
@@ -179,10 +181,10 @@ class BudgetGuard:
             return None
         try:
             async with asyncio.timeout(ANSWER_S):
-                found = await self._disrupted(request, self._budgeting.reader)
-                if found is None:
+                result = await self._disrupted(request, self._budgeting.reader)
+                if result is None:
                     return None
-                return await self._refusal(request, *found, self._budgeting)
+                return await self._refusal(request, *result, self._budgeting)
         except (KubeError, UnsettledError, TimeoutError) as error:
             text = str(error) or f"the PodUnavailableBudget could not be asked within {ANSWER_S:g} s"
             # Who drains a node gives up at any answer but 429.
@@ -263,7 +265,7 @@ def _places(interests: Interests) -> str:
     kind = POD_UNAVAILABLE_BUDGETS.kind
     if kind not in interests:
         return ALWAYS
-    places = [Meant(selector=EVERYTHING, namespaces=one.namespaces) for one in interests[kind]]
+    places = [Meant(selector=EVERYTHING, namespaces=interest.namespaces) for interest in interests[kind]]
     return meant_by({kind: places}, kind)
 
 

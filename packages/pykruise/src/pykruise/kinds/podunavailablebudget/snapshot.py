@@ -116,10 +116,10 @@ async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
         return Snapshot(budget=view, now=read.now())
     if view.target is not None:
         kind, name = view.target
-        found = await _workload(kind, Key(view.namespace, name), read, version=view.target_version)
+        workload = await _workload(kind, Key(view.namespace, name), read, version=view.target_version)
         # The caches may have moved on meanwhile: what is planned from is what they show now.
-        pods = _pods_of(view.namespace, found, read)
-        workloads: Mapping[str, _Workload] = {f"{kind.kind} {name}": found}
+        pods = _pods_of(view.namespace, workload, read)
+        workloads: Mapping[str, _Workload] = {f"{kind.kind} {name}": workload}
     else:
         workloads = await _owners(_selected(view, read), view.namespace, read)
         pods = _selected(view, read)
@@ -128,16 +128,16 @@ async def snapshot(view: BudgetView, read: Read[Settings]) -> Snapshot | None:
         return None
     await _look_at_late(pods, budget, read)
     pods = read.memory(_Looked).newest(pods)
-    is_polled = any(not one.is_mirrored for one in workloads.values())
+    is_polled = any(not item.is_mirrored for item in workloads.values())
     return Snapshot(
         budget=budget,
         pods=tuple(sorted(pods, key=lambda pod: pod.name)),
         total=_total(budget, workloads.values()),
-        unknown=tuple(sorted(name for name, one in workloads.items() if one.replicas is None)),
+        unknown=tuple(sorted(name for name, value in workloads.items() if value.replicas is None)),
         others=frozenset(
-            one.name
-            for one in read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace)
-            if one.name != view.name and not one.is_deleting
+            budget.name
+            for budget in read.by_index(BUDGET_VIEWS, BY_NAMESPACE, view.namespace)
+            if budget.name != view.name and not budget.is_deleting
         ),
         polls_after_s=POLL_S if is_polled else None,
         in_place=read.settings.in_place,
@@ -152,17 +152,17 @@ class _Looked:
         self._found: dict[str, PodView | None] = {}
         """By uid; None: it is gone."""
 
-    def note(self, uid: str, found: PodView | None) -> None:
+    def note(self, uid: str, pod: PodView | None) -> None:
         """The API server was asked."""
-        self._found[uid] = found
+        self._found[uid] = pod
 
     def newest(self, pods: Iterable[PodView]) -> list[PodView]:
         """The active ones of these pods of a cache, as they are known at best."""
         known = {pod.uid: pod for pod in pods}
         self._found = {
-            uid: one
-            for uid, one in self._found.items()
-            if uid in known and (one is None or one.resource_version > known[uid].resource_version)
+            uid: pod
+            for uid, pod in self._found.items()
+            if uid in known and (pod is None or pod.resource_version > known[uid].resource_version)
         }
         best = (self._found.get(uid, pod) for uid, pod in known.items())
         return [pod for pod in best if pod is not None and pod.is_active]
@@ -175,10 +175,10 @@ async def _look_at_late(pods: Iterable[PodView], budget: BudgetView, read: Read[
         if not _is_late(pod, budget, now=read.now()):
             continue
         try:
-            found = project_pod(await read.live.get(PODS, pod.namespace, pod.name))
+            result = project_pod(await read.live.get(PODS, pod.namespace, pod.name))
         except NotFoundError:
-            found = None
-        looked.note(pod.uid, found if found is not None and found.uid == pod.uid else None)
+            result = None
+        looked.note(pod.uid, result if result is not None and result.uid == pod.uid else None)
 
 
 def _is_late(pod: PodView, budget: BudgetView, *, now: Instant) -> bool:
@@ -192,7 +192,7 @@ def _is_late(pod: PodView, budget: BudgetView, *, now: Instant) -> bool:
 def _total(budget: BudgetView, workloads: Iterable[_Workload]) -> int:
     if budget.total is not None:
         return budget.total
-    by_uid = {one.uid: one.replicas or 0 for one in workloads}
+    by_uid = {workload.uid: workload.replicas or 0 for workload in workloads}
     return sum(by_uid.values())
 
 
@@ -216,10 +216,13 @@ async def _owners(pods: Iterable[PodView], namespace: str, read: Read[Settings])
     """The workloads that control these pods."""
     controllers = {pod.controller.uid: pod.controller for pod in pods if pod.controller is not None}
     return {
-        f"{one.kind} {one.name}": await _workload(
-            GroupKind(one.group, one.kind), Key(namespace, one.name), read, uid=one.uid
+        f"{controller.kind} {controller.name}": await _workload(
+            GroupKind(controller.group, controller.kind),
+            Key(namespace, controller.name),
+            read,
+            uid=controller.uid,
         )
-        for one in controllers.values()
+        for controller in controllers.values()
     }
 
 
@@ -236,24 +239,26 @@ async def _workload(
 
 async def _mirrored(kind: GroupKind, key: Key, read: Read[Settings], *, uid: str) -> _Workload:
     views = COUNTED_VIEWS[kind]
-    found = read.get(views, key) if await read.wait_served(views) else None
-    if found is None or found.is_deleting or (uid and found.uid != uid):
+    target = read.get(views, key) if await read.wait_served(views) else None
+    if target is None or target.is_deleting or (uid and target.uid != uid):
         return _MISSING
-    counted = found
+    counted = target
     if kind == REPLICA_SET and (name := deployment_of(key.namespace, key.name, read)):
-        counted = read.get(COUNTED_VIEWS[DEPLOYMENT], Key(key.namespace, name)) or found
+        counted = read.get(COUNTED_VIEWS[DEPLOYMENT], Key(key.namespace, name)) or target
         if counted.is_deleting:
             return _MISSING
     return _Workload(
         uid=counted.uid,
         replicas=counted.replicas,
-        owners=_replica_sets(found, read) if kind == DEPLOYMENT else (found.uid,),
+        owners=_replica_sets(target, read) if kind == DEPLOYMENT else (target.uid,),
     )
 
 
 def _replica_sets(deployment: TargetView, read: Read[Settings]) -> tuple[str, ...]:
     sets = read.owned(COUNTED_VIEWS[REPLICA_SET], deployment.uid)
-    owners = [one.uid for one in sets if not one.is_deleting and deployment.selector.matches(one.labels)]
+    owners = [
+        target.uid for target in sets if not target.is_deleting and deployment.selector.matches(target.labels)
+    ]
     return tuple(owners or [deployment.uid])
 
 
@@ -275,14 +280,14 @@ async def _unmirrored(
         document = scale or await reader.read(*where, version=version)
     except ForbiddenError:
         return _Workload(uid=uid, replicas=None, owners=(uid,), is_mirrored=False)
-    found = get_path(document, "metadata", "uid", default="")
-    if document is None or get_path(document, "metadata", "deletionTimestamp") or (uid and found != uid):
+    result = get_path(document, "metadata", "uid", default="")
+    if document is None or get_path(document, "metadata", "deletionTimestamp") or (uid and result != uid):
         return _Workload(is_mirrored=False)
     replicas = get_path(scale, "spec", "replicas", default=0 if scale is not None else None)
     return _Workload(
-        uid=found,
+        uid=result,
         replicas=replicas if isinstance(replicas, int) else None,
-        owners=(found,),
+        owners=(result,),
         selector=_selector(get_path(scale, "status", "selector")),
         is_mirrored=False,
     )
@@ -304,12 +309,12 @@ async def _is_listed(kind: GroupKind, read: Read[Settings]) -> bool:
 
 def _listed(document: Document | None, uid: str) -> _Workload:
     """A workload of the white list says itself how many pods it wants; where it does not, or is not there, none."""
-    found = get_path(document, "metadata", "uid", default="")
-    if get_path(document, "metadata", "deletionTimestamp") or (uid and found != uid):
+    result = get_path(document, "metadata", "uid", default="")
+    if get_path(document, "metadata", "deletionTimestamp") or (uid and result != uid):
         return _Workload(is_mirrored=False)
     replicas = get_path(document, "spec", "replicas", default=0)
     wanted = replicas if isinstance(replicas, int) else 0
-    return _Workload(uid=found, replicas=wanted, owners=(found,), is_mirrored=False)
+    return _Workload(uid=result, replicas=wanted, owners=(result,), is_mirrored=False)
 
 
 def _selector(text: object) -> Selector:

@@ -104,19 +104,19 @@ class _Status:
 
     async def decide(self, view: BudgetView, batch: Sequence[_Spend]) -> Mapping[str, Operation] | None:
         spent: dict[str, Operation] = {}
-        for one in batch:
-            is_spent = one.pod.name in spent
-            one.answer = _FREE if is_spent else self._ask(view, one, spent=len(spent))
-            if one.answer.spends and not one.dry_run:
-                spent[one.pod.name] = one.operation
+        for item in batch:
+            is_spent = item.pod.name in spent
+            item.answer = _FREE if is_spent else self._ask(view, item, spent=len(spent))
+            if item.answer.spends and not item.dry_run:
+                spent[item.pod.name] = item.operation
         return spent or None
 
     async def write(self, view: BudgetView, change: Mapping[str, Operation]) -> BudgetView:
         return await self._reader.patch_status(view, spend_patch(view, change, now=self._clock()))
 
     def settle_without(self, batch: Sequence[_Spend]) -> None:
-        for one in batch:
-            one.answer = _FREE
+        for item in batch:
+            item.answer = _FREE
 
     def _ask(self, view: BudgetView, request: _Spend, *, spent: int) -> Answer:
         return ask(

@@ -104,9 +104,9 @@ def _amount_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
 
 def _operation_errors(spec: PodUnavailableBudgetSpec) -> Iterator[Cause]:
     """Rule 12."""
-    for index, one in enumerate(spec.protect_operations or ()):
-        if one not in OPERATIONS:
-            yield not_supported(f"spec.protectOperations[{index}]", one, OPERATIONS)
+    for index, operation in enumerate(spec.protect_operations or ()):
+        if operation not in OPERATIONS:
+            yield not_supported(f"spec.protectOperations[{index}]", operation, OPERATIONS)
 
 
 def _ignored_errors(given: Mapping[str, Any]) -> Iterator[Cause]:
@@ -135,18 +135,22 @@ def _conflict_errors(
     target = spec.target_ref
     if target is not None:
         wanted = (group_kind(target.api_version, target.kind), target.name)
-        for one in others:
-            if one.target == wanted:
-                yield invalid("spec.targetReference", _shown(target), _conflict(one.name))
+        for budget in others:
+            if budget.target == wanted:
+                yield invalid("spec.targetReference", _shown(target), _conflict(budget.name))
                 return
         return
     try:
         selector = selector_from(given.get("selector"))
     except SelectorError:
         return
-    for one in others:
-        if one.target is None and not one.selector.selects_nothing and may_overlap(selector, one.selector):
-            yield invalid("spec.selector", given.get("selector"), _conflict(one.name))
+    for budget in others:
+        if (
+            budget.target is None
+            and not budget.selector.selects_nothing
+            and may_overlap(selector, budget.selector)
+        ):
+            yield invalid("spec.selector", given.get("selector"), _conflict(budget.name))
             return
 
 
@@ -157,34 +161,34 @@ def _conflict(name: str) -> str:
 _Term = tuple[str, frozenset[str]]
 
 
-def may_overlap(one: Selector, other: Selector) -> bool:
+def may_overlap(selector: Selector, other: Selector) -> bool:
     """Whether two selectors count as meaning the same pods: they have the same keys, and no key tells them apart.
 
     Rule: OpenKruise's. Selectors with other keys may overlap all the same; that is not refused.
     """
-    left, right = _terms(one), _terms(other)
+    left, right = _terms(selector), _terms(other)
     return left.keys() == right.keys() and all(_compatible(left[key], right[key]) for key in left)
 
 
 def _terms(selector: Selector) -> Mapping[str, _Term]:
     """One expression for each key; a label that must have a value goes before other expressions of its key."""
-    found: dict[str, _Term] = {}
-    for one in sorted(selector.requirements, key=lambda one: one.operator is Operator.EQUALS):
-        match one.operator:
+    terms: dict[str, _Term] = {}
+    for requirement in sorted(selector.requirements, key=lambda item: item.operator is Operator.EQUALS):
+        match requirement.operator:
             case Operator.EQUALS | Operator.DOUBLE_EQUALS | Operator.IN:
-                found[one.key] = ("In", frozenset(one.values))
+                terms[requirement.key] = ("In", frozenset(requirement.values))
             case Operator.NOT_EQUALS | Operator.NOT_IN:
-                found[one.key] = ("NotIn", frozenset(one.values))
+                terms[requirement.key] = ("NotIn", frozenset(requirement.values))
             case Operator.EXISTS:
-                found[one.key] = ("Exists", frozenset())
+                terms[requirement.key] = ("Exists", frozenset())
             case _:
-                found[one.key] = ("DoesNotExist", frozenset())
-    return found
+                terms[requirement.key] = ("DoesNotExist", frozenset())
+    return terms
 
 
 def _compatible(left: _Term, right: _Term) -> bool:
-    (one, values), (other, others) = sorted((left, right), key=lambda term: _ORDER[term[0]])
-    match one, other:
+    (text, values), (other, others) = sorted((left, right), key=lambda term: _ORDER[term[0]])
+    match text, other:
         case "In", "In":
             return bool(values & others)
         case "In", "NotIn":

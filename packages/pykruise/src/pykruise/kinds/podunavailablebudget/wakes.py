@@ -64,7 +64,7 @@ def _of_arrival_or_departure(
         return
     if old.is_deleting:
         return
-    by_name = {one.name: one for one in budgets}
+    by_name = {budget.name: budget for budget in budgets}
     own = by_name.get(budget_name_of(old))
     for key in _keys(old, budgets, around):
         if own is not None and is_recorded(own, old):
@@ -80,9 +80,9 @@ def _counts(pod: PodView, around: Around[Settings]) -> bool:
 def _keys(pod: PodView, budgets: Sequence[BudgetView], around: Mirrors) -> Iterator[Key]:
     """The budget that the pod names, and those that mean it."""
     named = budget_name_of(pod)
-    for one in budgets:
-        if one.name == named or _means(one, pod, around):
-            yield one.key
+    for budget in budgets:
+        if budget.name == named or _means(budget, pod, around):
+            yield budget.key
 
 
 def _means(budget: BudgetView, pod: PodView, around: Mirrors) -> bool:
@@ -110,11 +110,11 @@ def _of_workload(kind: GroupKind, change: Change[TargetView], around: Around[Set
     if old is not None and new is not None and _wants_as_many(old, new):
         return
     workload = change.latest
-    for one in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, workload.namespace):
-        is_target = one.target == (kind, workload.name)
-        is_selected = one.target is None and one.selector.matches(workload.template_labels)
+    for budget in around.by_index(BUDGET_VIEWS, BY_NAMESPACE, workload.namespace):
+        is_target = budget.target == (kind, workload.name)
+        is_selected = budget.target is None and budget.selector.matches(workload.template_labels)
         if is_target or is_selected:
-            yield one.key
+            yield budget.key
 
 
 def _wants_as_many(old: TargetView, new: TargetView) -> bool:

@@ -44,11 +44,11 @@ def validating(trial: Trial | None = None) -> Reviewer:
     """The validating review. Without a trial, what only an API server can judge is not judged."""
 
     async def errors(request: AdmissionRequest, doc: Document, spec: ResourceDistributionSpec) -> list[Cause]:
-        found = errors_of(doc, spec, old=request.old_object)
-        if trial is not None and all(cause.field != RESOURCE for cause in found):
+        causes = errors_of(doc, spec, old=request.old_object)
+        if trial is not None and all(cause.field != RESOURCE for cause in causes):
             wrong = await _tried(doc["spec"]["resource"], trial)
-            found += [wrong] if wrong is not None else []
-        return found
+            causes += [wrong] if wrong is not None else []
+        return causes
 
     return _REVIEWS.judging(errors)
 

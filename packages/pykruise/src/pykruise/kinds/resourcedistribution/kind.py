@@ -86,7 +86,10 @@ KIND = Kind(
             why="ResourceDistribution: to own copies",
         ),
         on(NAMESPACES, *READ, why="ResourceDistribution: which namespaces there are"),
-        *(on(one, *READ, *WRITE, why="ResourceDistribution: the copies") for one in DISTRIBUTED.values()),
+        *(
+            on(resource, *READ, *WRITE, why="ResourceDistribution: the copies")
+            for resource in DISTRIBUTED.values()
+        ),
     ),
     insight=Insight(names=frozenset({"distributor"}), containers=()),
     shown=SHOWN,

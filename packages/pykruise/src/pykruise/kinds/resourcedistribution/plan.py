@@ -185,9 +185,9 @@ def _keep_failure(name: str, condition: str, view: ReadableDistributionView, ver
     """What the manager before this one could not write is said until it is written."""
     if view.stored_status.get("observedGeneration") != view.generation:
         return
-    one = stored_conditions(view).get(condition, {})
-    if name in (one.get("failedNamespaces") or ()):
-        verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, one.get("reason") or ""))
+    entry = stored_conditions(view).get(condition, {})
+    if name in (entry.get("failedNamespaces") or ()):
+        verdicts.fail(condition, name, Reason(Code.WRITE_FAILED, entry.get("reason") or ""))
 
 
 # ── what is written ──────────────────────────────────────────────────────────
@@ -246,7 +246,7 @@ def _update(view: ReadableDistributionView, copy: CopyView) -> Document:
 def _metadata(view: ReadableDistributionView) -> Document:
     """What the metadata of every copy has."""
     written = view.spec.resource["metadata"]
-    found: Document = {
+    result: Document = {
         "annotations": {
             **(written.get("annotations") or {}),
             FROM_ANNOTATION: view.name,
@@ -261,4 +261,4 @@ def _metadata(view: ReadableDistributionView) -> Document:
             )
         ],
     }
-    return found | {key: written[key] for key in ("labels", "finalizers") if written.get(key)}
+    return result | {key: written[key] for key in ("labels", "finalizers") if written.get(key)}

@@ -113,22 +113,24 @@ async def snapshot(view: DistributionView, read: Read[Settings]) -> Snapshot | N
         return Snapshot(distribution=view, now=read.now())
     known = read.memory(Known)
     unread = await _read_unknown(view, read, known)
-    found = read.get(DISTRIBUTION_VIEWS, Key("", view.name))
-    if found is None:
+    distribution = read.get(DISTRIBUTION_VIEWS, Key("", view.name))
+    if distribution is None:
         return None
-    if found.generation != known.generation:  # what failed may go well now
-        known.generation, known.failed = found.generation, {}
-    namespaces = {one.name: one for one in read.all(NAMESPACE_VIEWS) if _is_own(one.name, read)}
-    copies = {copy.namespace: _whole(copy, known) for copy in _copies(found, read)}
+    if distribution.generation != known.generation:  # what failed may go well now
+        known.generation, known.failed = distribution.generation, {}
+    namespaces = {
+        namespace.name: namespace for namespace in read.all(NAMESPACE_VIEWS) if _is_own(namespace.name, read)
+    }
+    copies = {copy.namespace: _whole(copy, known) for copy in _copies(distribution, read)}
     known.failed = {
         name: failed
         for name, failed in known.failed.items()
         if name in namespaces
         and namespaces[name].uid == failed.namespace_uid
-        and not _is_done(failed, copies.get(name), found)
+        and not _is_done(failed, copies.get(name), distribution)
     }
     return Snapshot(
-        distribution=found,
+        distribution=distribution,
         namespaces=namespaces,
         copies=copies,
         unread={name: why for name, why in unread.items() if name in copies and not copies[name].content},

@@ -51,9 +51,9 @@ def status_of(
         "observedGeneration": view.generation,
         "desired": desired,
         "succeeded": succeeded,
-        "failed": sum(one.condition != DELETE_FAILED for one in failed),
+        "failed": sum(item.condition != DELETE_FAILED for item in failed),
         "conditions": [
-            _condition(type_, [one for one in failed if one.condition == type_], stored.get(type_), now)
+            _condition(type_, [item for item in failed if item.condition == type_], stored.get(type_), now)
             for type_ in CONDITIONS
         ],
     }
@@ -61,8 +61,8 @@ def status_of(
 
 def stored_conditions(view: DistributionView) -> Mapping[str, Document]:
     """Those that its status has, by type."""
-    found = view.stored_status.get("conditions")
-    return {one.get("type", ""): one for one in found or () if isinstance(one, dict)}
+    result = view.stored_status.get("conditions")
+    return {entry.get("type", ""): entry for entry in result or () if isinstance(entry, dict)}
 
 
 def _condition(type_: str, failed: Sequence[Failed], stored: Document | None, now: Instant) -> Document:
@@ -77,5 +77,5 @@ def _condition(type_: str, failed: Sequence[Failed], stored: Document | None, no
         "reason": failed[-1].message if failed else "Succeeded",
     }
     if failed:
-        condition["failedNamespaces"] = [one.namespace for one in failed]
+        condition["failedNamespaces"] = [item.namespace for item in failed]
     return condition

@@ -25,7 +25,7 @@ def is_target(view: DistributionView, name: str, labels: Mapping[str, str]) -> b
 
 def target_names(view: ReadableDistributionView, namespaces: Iterable[NamespaceView]) -> list[str]:
     """Names of all that are to have it, sorted: those that are there, and those that are named."""
-    found = {one.name for one in namespaces if is_target(view, one.name, one.labels)}
+    names = {namespace.name for namespace in namespaces if is_target(view, namespace.name, namespace.labels)}
     if not view.spec.targets.all_namespaces:
-        found |= view.included - view.excluded - NEVER
-    return sorted(found)
+        names |= view.included - view.excluded - NEVER
+    return sorted(names)

@@ -28,13 +28,13 @@ def errors_of(
     doc: Mapping[str, Any], spec: ResourceDistributionSpec, *, old: Mapping[str, Any] | None = None
 ) -> list[Cause]:
     """All field errors. `old`: the stored object, on update."""
-    found = list(metadata_errors(doc.get("metadata") or {}))
+    causes = list(metadata_errors(doc.get("metadata") or {}))
     if not spec.resource:
-        return [*found, invalid_shown(RESOURCE, '""', "empty resource is not allowed")]
+        return [*causes, invalid_shown(RESOURCE, '""', "empty resource is not allowed")]
     if not _is_an_object(spec.resource):
-        return [*found, internal_error(RESOURCE, "apiVersion and kind say which resource it is")]
+        return [*causes, internal_error(RESOURCE, "apiVersion and kind say which resource it is")]
     selector = get_path(doc, "spec", "targets", "namespaceSelector", default=None)
-    return [*found, *_resource_errors(spec.resource, old), *_target_errors(spec.targets, selector)]
+    return [*causes, *_resource_errors(spec.resource, old), *_target_errors(spec.targets, selector)]
 
 
 def _is_an_object(resource: Mapping[str, Any]) -> bool:
@@ -82,7 +82,7 @@ def _target_errors(targets: Targets, selector: Mapping[str, Any] | None) -> Iter
 
 
 def _names(listed: NamespaceList | None) -> list[str]:
-    return [one.name for one in (listed.items if listed is not None else None) or ()]
+    return [item.name for item in (listed.items if listed is not None else None) or ()]
 
 
 def stored_errors(spec: ResourceDistributionSpec) -> list[Cause]:

@@ -48,7 +48,7 @@ DISTRIBUTED: Final = COPIED
 """By kind."""
 
 COPY_VIEWS: Final[Mapping[str, Views[CopyView]]] = {
-    one.resource.kind: one for one in (SECRET_VIEWS, CONFIG_MAP_VIEWS)
+    views.resource.kind: views for views in (SECRET_VIEWS, CONFIG_MAP_VIEWS)
 }
 """By kind. Metadata of all Secrets and all ConfigMaps, since names and owners of others' matter too."""
 
@@ -126,9 +126,9 @@ _decode_raw_spec = msgspec.json.Decoder(_RawSpec).decode
 
 def project_distribution(raw: bytes | msgspec.Raw) -> DistributionView:
     """A ResourceDistribution's view. Raises msgspec.DecodeError for what is none."""
-    found = _decode_distribution(raw)
-    meta = found.metadata
-    document = decode(found.spec)
+    distribution = _decode_distribution(raw)
+    meta = distribution.metadata
+    document = decode(distribution.spec)
     spec, problem = read_spec(document)
     selector = NOTHING
     if spec is not None:
@@ -142,28 +142,28 @@ def project_distribution(raw: bytes | msgspec.Raw) -> DistributionView:
         resource_version=int(meta.resource_version),
         generation=meta.generation,
         is_deleting=meta.deletion_timestamp is not None,
-        stored_status=found.status or {},
+        stored_status=distribution.status or {},
         spec=spec,
         problem=problem,
         included=_names(spec.targets.included_namespaces) if spec is not None else frozenset(),
         excluded=_names(spec.targets.excluded_namespaces) if spec is not None else frozenset(),
         selector=selector,
-        resource_hash=hashlib.sha256(_decode_raw_spec(found.spec).resource).hexdigest(),
+        resource_hash=hashlib.sha256(_decode_raw_spec(distribution.spec).resource).hexdigest(),
         content=content_of(spec.resource["kind"], spec.resource) if spec is not None else "",
     )
 
 
 def _names(listed: NamespaceList | None) -> frozenset[str]:
-    return frozenset(one.name for one in (listed.items if listed is not None else None) or ())
+    return frozenset(item.name for item in (listed.items if listed is not None else None) or ())
 
 
 def _selector(spec: Mapping[str, Any]) -> tuple[Selector, str]:
     """An empty one selects none."""
     try:
-        found = selector_from(get_path(spec, "targets", "namespaceSelector"))
+        selector = selector_from(get_path(spec, "targets", "namespaceSelector"))
     except SelectorError as error:
         return NOTHING, f"spec.targets.namespaceSelector: {error}"
-    return (NOTHING if found.is_empty else found), ""
+    return (NOTHING if selector.is_empty else selector), ""
 
 
 def _resource_problem(resource: Mapping[str, Any]) -> str:

@@ -50,7 +50,10 @@ def _of_namespace(change: Change[NamespaceView], around: Around[object]) -> Iter
     if old is not None and new is not None and _is_target_as(old, new):
         return
     for view in around.all(DISTRIBUTION_VIEWS):
-        if any(one is not None and is_target(view, one.name, one.labels) for one in (old, new)):
+        if any(
+            namespace is not None and is_target(view, namespace.name, namespace.labels)
+            for namespace in (old, new)
+        ):
             yield Key("", view.name)
 
 

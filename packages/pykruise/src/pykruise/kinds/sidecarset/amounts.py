@@ -36,18 +36,18 @@ def resources_for(
     """
     targets = _targets(pod_spec, policy.target_containers_name_regex or ".*", sidecars)
     add_up = policy.target_containers_mode == SUM
-    found: Document = {}
+    resources: Document = {}
     texts = policy.resources_expr
     for bound, wanted in (("limits", texts.limits), ("requests", texts.requests)):
         if amounts := _amounts(targets, wanted, bound, add_up=add_up):
-            found[bound] = amounts
+            resources[bound] = amounts
     if claims:
-        found["claims"] = list(claims)
-    return found
+        resources["claims"] = list(claims)
+    return resources
 
 
 def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str]) -> list[Mapping[str, Any]]:
-    everyone = [one for one in pod_spec.get("initContainers") or () if is_native(one)]
+    everyone = [container for container in pod_spec.get("initContainers") or () if is_native(container)]
     everyone += pod_spec.get("containers") or ()
     try:
         matches = compile_pattern(pattern).search
@@ -56,9 +56,9 @@ def _targets(pod_spec: Mapping[str, Any], pattern: str, sidecars: Collection[str
             f"targetContainersNameRegex {excerpt(pattern)!r} is no regular expression: {error}"
         ) from error
     targets = [
-        one.get("resources") or {}
-        for one in everyone
-        if one.get("name") not in sidecars and matches(str(one.get("name") or ""))
+        item.get("resources") or {}
+        for item in everyone
+        if item.get("name") not in sidecars and matches(str(item.get("name") or ""))
     ]
     if not targets:
         raise AmountError(f"no containers match the regex pattern {excerpt(pattern)!r}")
@@ -69,13 +69,13 @@ def _amounts(
     targets: Sequence[Mapping[str, Any]], texts: ResourceAmounts | None, bound: str, *, add_up: bool
 ) -> dict[str, str]:
     """Of a resource that one target may use without limit there is no limit, whatever the expression says."""
-    found: dict[str, str] = {}
+    amounts: dict[str, str] = {}
     for resource, text in (("cpu", texts.cpu), ("memory", texts.memory)) if texts else ():
-        given = [(one.get(bound) or {}).get(resource) for one in targets]
+        given = [(target.get(bound) or {}).get(resource) for target in targets]
         if text and (bound == "requests" or None not in given):
-            total = _total([_quantity(one) for one in given if one is not None], add_up=add_up)
-            found[resource] = _evaluated(text, resource, total, bound)
-    return found
+            total = _total([_quantity(item) for item in given if item is not None], add_up=add_up)
+            amounts[resource] = _evaluated(text, resource, total, bound)
+    return amounts
 
 
 def _total(amounts: Sequence[Quantity], *, add_up: bool) -> Quantity:

@@ -48,7 +48,7 @@ def annotation_errors(doc: Mapping[str, Any], spec: SidecarSetSpec, facts: Facts
     entries = spec.patch_pod_metadata
     if not entries:
         return
-    yield from _whitelist_errors(doc, [key for one in entries for key in one.annotations or {}], facts)
+    yield from _whitelist_errors(doc, [key for entry in entries for key in entry.annotations or {}], facts)
     yield from entry_errors(spec)
 
 
@@ -61,7 +61,7 @@ def entry_errors(spec: SidecarSetSpec) -> Iterator[Cause]:
         if not annotations:
             yield required(f"{field}.annotations", "no annotations defined for SidecarSet")
         for key in annotations:
-            yield from (invalid(f"{field}.annotations", key, one) for one in is_qualified_name(key.lower()))
+            yield from (invalid(f"{field}.annotations", key, text) for text in is_qualified_name(key.lower()))
         if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > LARGEST:
             yield invalid(f"{field}.annotations", "", f"must not have more than {LARGEST} bytes")
         if not entry.patch_policy:
@@ -84,7 +84,7 @@ def _whitelist_errors(doc: Mapping[str, Any], keys: list[str], facts: Facts) -> 
             yield required(FIELD, f"whitelist not found ({_WHERE})")
         return
     for key in dict.fromkeys(keys):
-        if not any(one.search(key) for one in patterns):
+        if not any(pattern.search(key) for pattern in patterns):
             yield required(FIELD, f"annotation {excerpt(key)} is not allowed by the whitelist ({_WHERE})")
 
 
@@ -96,10 +96,10 @@ def _patterns(facts: Facts, labels: Mapping[str, str]) -> list[Pattern]:
         return []
     try:
         rules = msgspec.convert(orjson.loads(facts.whitelist), _Whitelist).rules or []
-        found: list[Pattern] = []
+        patterns: list[Pattern] = []
         for rule in rules:
             if rule.selector is None or selector_from(rule.selector).matches(labels):
-                found += [compile_pattern(one) for one in rule.allowed_annotation_key_exprs or ()]
+                patterns += [compile_pattern(expr) for expr in rule.allowed_annotation_key_exprs or ()]
     except (orjson.JSONDecodeError, msgspec.ValidationError, SelectorError, PatternError) as error:
         raise _NoWhitelistError(f"the whitelist ({_WHERE}) cannot be read: {error}") from error
-    return found
+    return patterns

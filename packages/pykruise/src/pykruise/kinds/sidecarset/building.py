@@ -49,7 +49,7 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
         if _is_enabled(fields.share_volume_policy):
             count += len(self.mounts) + len(self.mount_variables)
         if _is_enabled(fields.share_volume_device_policy):
-            count += sum(len(one.get("volumeDevices") or ()) for one in self.own)
+            count += sum(len(entry.get("volumeDevices") or ()) for entry in self.own)
         if fields.resources_policy is not None:
             count += len(self.variables)
         return count
@@ -58,23 +58,24 @@ class PodSource(msgspec.Struct, frozen=True, kw_only=True):
 def pod_source(pod: Document, *, contents: Iterable[Contents]) -> PodSource:
     """What sidecars take from a pod that gets `contents`."""
     containers: list[Document] = (pod.get("spec") or {}).get("containers") or []
-    sidecars = [side for one in contents for side in (*one.init_containers, *one.containers)]
-    own = tuple(one for one in containers if not _is_injected(one))
-    is_shared = any(_is_enabled(one.fields.share_volume_policy) for one in sidecars)
+    sidecars = [side for content in contents for side in (*content.init_containers, *content.containers)]
+    own = tuple(container for container in containers if not _is_injected(container))
+    is_shared = any(_is_enabled(sidecar.fields.share_volume_policy) for sidecar in sidecars)
     mounts, variables = _shared_mounts(own) if is_shared else ([], [])
     return PodSource(
         pod=pod,
         own=own,
         mounts=tuple(mounts),
         mount_variables=tuple(variables),
-        variables={str(one.get("name")): _variables(one) for one in containers},
-        sidecars=frozenset(one.name for one in sidecars),
+        variables={str(container.get("name")): _variables(container) for container in containers},
+        sidecars=frozenset(sidecar.name for sidecar in sidecars),
     )
 
 
 def _is_injected(container: Mapping[str, Any]) -> bool:
     return any(
-        one.get("name") == INJECTED and one.get("value") == "true" for one in container.get("env") or ()
+        variable.get("name") == INJECTED and variable.get("value") == "true"
+        for variable in container.get("env") or ()
     )
 
 
@@ -96,15 +97,15 @@ def build(sidecar: Sidecar, contents: Contents, source: PodSource) -> Built:
     container: Document = dict(sidecar.container)
     if fields.resources_policy is not None:
         container["resources"] = _resources(sidecar, source)
-    extra = [found for item in fields.transfer_env or () for found in _transfer(item, source)]
+    extra = [result for item in fields.transfer_env or () for result in _transfer(item, source)]
     mounts: list[Document] = list(container.get("volumeMounts") or ())
     devices: list[Document] = list(container.get("volumeDevices") or ())
-    used = [str(one.get("name")) for one in (*mounts, *devices)]
+    used = [str(mount.get("name")) for mount in (*mounts, *devices)]
     if _is_enabled(fields.share_volume_policy):
         mounts = _with_shared(mounts, source.mounts, "mountPath", taken=_paths(devices, "devicePath"))
         extra += source.mount_variables
     if _is_enabled(fields.share_volume_device_policy):
-        shared = (device for one in source.own for device in one.get("volumeDevices") or ())
+        shared = (device for entry in source.own for device in entry.get("volumeDevices") or ())
         devices = _with_shared(devices, shared, "devicePath", taken=_paths(mounts, "mountPath"))
     container["env"] = _environment(container.get("env") or (), extra)
     for field, entries in (("volumeMounts", mounts), ("volumeDevices", devices)):
@@ -135,26 +136,26 @@ def _resources(sidecar: Sidecar, source: PodSource) -> Document:
 
 def _environment(own: Iterable[Document], extra: Iterable[Document]) -> list[Document]:
     """The sidecar's own variables first; they win over those of the same name from elsewhere."""
-    found = [one for one in own if one.get("name") != INJECTED]
-    found.append({"name": INJECTED, "value": "true"})
-    names = {one.get("name") for one in found}
-    return [*found, *(one for one in first_of_each(extra) if one.get("name") not in names)]
+    environment = [entry for entry in own if entry.get("name") != INJECTED]
+    environment.append({"name": INJECTED, "value": "true"})
+    names = {entry.get("name") for entry in environment}
+    return [*environment, *(entry for entry in first_of_each(extra) if entry.get("name") not in names)]
 
 
 def first_of_each(entries: Iterable[Document]) -> list[Document]:
     """The first entry of each name, in their order."""
-    found: dict[Any, Document] = {}
-    for one in entries:
-        found.setdefault(one.get("name"), one)
-    return list(found.values())
+    result: dict[Any, Document] = {}
+    for entry in entries:
+        result.setdefault(entry.get("name"), entry)
+    return list(result.values())
 
 
 def _transfer(item: TransferEnv, source: PodSource) -> Iterator[Document]:
-    found = source.variables.get(_source_name(item, source.pod))
-    if found is None:
+    result = source.variables.get(_source_name(item, source.pod))
+    if result is None:
         return
     wanted = {*(item.env_names or ()), item.env_name}
-    yield from (found[name] for name in sorted(wanted) if name in found)
+    yield from (result[name] for name in sorted(wanted) if name in result)
 
 
 def _source_name(item: TransferEnv, pod: Mapping[str, Any]) -> str | None:
@@ -162,10 +163,10 @@ def _source_name(item: TransferEnv, pod: Mapping[str, Any]) -> str | None:
     reference = item.source_container_name_from.field_ref if item.source_container_name_from else None
     if reference is None:
         return item.source_container_name
-    found = label_or_annotation(reference.field_path)
-    if found is None:
+    result = label_or_annotation(reference.field_path)
+    if result is None:
         return None
-    field, key = found
+    field, key = result
     return (labels_of(pod) if field == "labels" else annotations_of(pod)).get(key)
 
 
@@ -177,7 +178,7 @@ def label_or_annotation(path: str) -> tuple[str, str] | None:
 
 def _variables(container: Mapping[str, Any]) -> dict[str, Document]:
     """By name. The first of a name counts, so the last is put in first."""
-    return {str(one.get("name")): one for one in reversed(container.get("env") or ())}
+    return {str(variable.get("name")): variable for variable in reversed(container.get("env") or ())}
 
 
 # Volumes
@@ -202,18 +203,18 @@ def _with_shared(
     own: list[Document], shared: Iterable[Document], field: str, *, taken: Collection[str]
 ) -> list[Document]:
     """With those of the pod whose path, in this field, is free. `taken`: further paths that are not."""
-    found = list(own)
+    result = list(own)
     paths = {*taken, *_paths(own, field)}
     for entry in shared:
         path = str(entry.get(field))
         if path not in paths:
             paths.add(path)
-            found.append(entry)
-    return found
+            result.append(entry)
+    return result
 
 
 def _paths(entries: Iterable[Document], field: str) -> set[str]:
-    return {str(one.get(field)) for one in entries}
+    return {str(entry.get(field)) for entry in entries}
 
 
 # Hot sidecars

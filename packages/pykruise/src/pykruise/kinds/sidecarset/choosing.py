@@ -53,16 +53,18 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     """`namespace/name` → why it is left alone."""
 
 
-def choose(one: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> Chosen:
+def choose(sidecar_set: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> Chosen:
     """The pods to upgrade now, the first first. Raises ValueError for a strategy that cannot be read."""
-    strategy = one.spec.update_strategy or UpdateStrategy()
+    strategy = sidecar_set.spec.update_strategy or UpdateStrategy()
     waiting: list[ManagedPod] = []
     stuck: list[ManagedPod] = []
     skipped: dict[str, Reason] = {}
     for pod in pods:
         if pod.is_updated:
             continue
-        if one.update_selector is not None and not one.update_selector.matches(pod.pod.labels):
+        if sidecar_set.update_selector is not None and not sidecar_set.update_selector.matches(
+            pod.pod.labels
+        ):
             skipped[pod.label] = NOT_SELECTED
         elif pod.upgradable == "no":
             stuck.append(pod)
@@ -87,11 +89,11 @@ def choose(one: ReadableSidecarSetView, pods: Sequence[ManagedPod]) -> Chosen:
 def _ordered(
     waiting: Sequence[ManagedPod], everyone: Sequence[ManagedPod], strategy: UpdateStrategy
 ) -> list[ManagedPod]:
-    by_uid = {one.pod.uid: one for one in waiting}
-    order: Sequence[PodView] = sorted((one.pod for one in waiting), key=_base_rank)
+    by_uid = {pod.pod.uid: pod for pod in waiting}
+    order: Sequence[PodView] = sorted((pod.pod for pod in waiting), key=_base_rank)
     order = by_priority(order, strategy.priority_strategy, is_strict=True)
     if strategy.scatter_strategy:
-        all_pods = [one.pod for one in everyone]
+        all_pods = [pod.pod for pod in everyone]
         given = [Term(term.key, term.value) for term in strategy.scatter_strategy]
         order = scatter(order, all_pods, _expanded(given, all_pods))
     return [by_uid[pod.uid] for pod in order]
@@ -104,18 +106,18 @@ def _base_rank(pod: PodView) -> tuple[Any, ...]:
 
 def _expanded(terms: Sequence[Term], pods: Sequence[PodView]) -> list[Term]:
     """`*` stands for every value of that label that there is."""
-    found: dict[Term, None] = {}
+    result: dict[Term, None] = {}
     values: dict[str, set[str]] = {}
     for pod in pods:
         for key, value in pod.labels.items():
             values.setdefault(key, set()).add(value)
     for term in dict.fromkeys(terms):
         if term.value != EVERY_VALUE:
-            found[term] = None
+            result[term] = None
             continue
         for value in sorted(values.get(term.key, ())):
-            found[Term(term.key, value)] = None
-    return list(found)
+            result[Term(term.key, value)] = None
+    return list(result)
 
 
 # How many
@@ -145,11 +147,11 @@ def _within_budget(
     """Those that go now, and those that wait. One that is not ready goes whatever the budget is, and then uses it: it
     is out of service until its upgrade is over. The first that does not fit stops the walk, as in the original."""
     most = most_unavailable(value, of=len(everyone))
-    busy = sum(one.is_updated and not (one.is_consistent and one.is_ready) for one in everyone)
+    busy = sum(item.is_updated and not (item.is_consistent and item.is_ready) for item in everyone)
     chosen: list[ManagedPod] = []
-    for number, one in enumerate(ordered):
-        if one.is_ready and busy >= most:
+    for number, pod in enumerate(ordered):
+        if pod.is_ready and busy >= most:
             return chosen, list(ordered[number:])
         busy += 1
-        chosen.append(one)
+        chosen.append(pod)
     return chosen, []

@@ -28,7 +28,7 @@ def condition_patch(managed: ManagedPod, name: str, *, is_stuck: bool, now: Inst
     condition = pod.condition(keys.SIDECARSET_UPGRADABLE)
     before = _entries(condition.message) if condition is not None else {}
     listed = injected_sets(pod.annotations)
-    entries = {one: value for one, value in before.items() if one in listed}
+    entries = {part: value for part, value in before.items() if part in listed}
     if is_stuck:
         entries[name] = False
     elif managed.is_updated and (name in before or (managed.states and name in managed.states)):
@@ -36,22 +36,22 @@ def condition_patch(managed: ManagedPod, name: str, *, is_stuck: bool, now: Inst
     if entries == before:
         return None
     status = "True" if all(entries.values()) else "False"
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "type": keys.SIDECARSET_UPGRADABLE,
         "status": status,
         "reason": ALL_UPGRADABLE if status == "True" else NOT_ALL,
         "message": go_json(entries, sort_keys=True),
     }
     if condition is None or condition.status != status:
-        found["lastTransitionTime"] = format_time(now)
-    return {"status": {"conditions": [found]}}
+        result["lastTransitionTime"] = format_time(now)
+    return {"status": {"conditions": [result]}}
 
 
 def _entries(message: str | None) -> Mapping[str, bool]:
     try:
-        found = orjson.loads(message or "{}")
+        entries = orjson.loads(message or "{}")
     except orjson.JSONDecodeError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(entries, dict):
         return {}
-    return {name: value for name, value in found.items() if isinstance(value, bool)}
+    return {name: value for name, value in entries.items() if isinstance(value, bool)}

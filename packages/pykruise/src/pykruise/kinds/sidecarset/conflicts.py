@@ -31,7 +31,7 @@ def conflict_errors(
 
     `given` is the spec as it is written, `base` the SidecarSet that this one is a canary of.
     """
-    for other in sorted(_meeting(given, others, name, base), key=lambda one: one.name):
+    for other in sorted(_meeting(given, others, name, base), key=lambda sidecar_set: sidecar_set.name):
         assert other.spec is not None
         yield from _name_errors(given, other.spec, other.name)
         yield from _volume_errors(given, other.spec, other.name)
@@ -66,25 +66,27 @@ def _meeting(
 
 def _name_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
     for field, theirs in (("initContainers", other.init_containers), ("containers", other.containers)):
-        taken = {one.get("name") for one in theirs or ()}
-        for one in given.get(field) or ():
-            if one.get("name") in taken:
-                detail = f"container {one.get('name')} already exist in {name}"
-                yield invalid("spec.containers", one.get("name"), detail)
+        taken = {their.get("name") for their in theirs or ()}
+        for item in given.get(field) or ():
+            if item.get("name") in taken:
+                detail = f"container {item.get('name')} already exist in {name}"
+                yield invalid("spec.containers", item.get("name"), detail)
 
 
 def _volume_errors(given: Mapping[str, Any], other: SidecarSetSpec, name: str) -> Iterator[Cause]:
-    theirs = {one.get("name"): one for one in other.volumes or ()}
-    for one in given.get("volumes") or ():
-        if one.get("name") in theirs and not same(one, theirs[one.get("name")]):
-            detail = f"volume {one.get('name')} is in conflict with another definition in {name}"
-            yield invalid("spec.volumes", one.get("name"), detail)
+    theirs = {entry.get("name"): entry for entry in other.volumes or ()}
+    for volume in given.get("volumes") or ():
+        if volume.get("name") in theirs and not same(volume, theirs[volume.get("name")]):
+            detail = f"volume {volume.get('name')} is in conflict with another definition in {name}"
+            yield invalid("spec.volumes", volume.get("name"), detail)
 
 
 def _annotation_errors(spec: SidecarSetSpec, other: SidecarSetSpec, name: str) -> Iterator[Cause]:
     """Two that merge into one annotation get on with each other; one that overwrites it does not."""
     theirs = {
-        key: one.patch_policy for one in other.patch_pod_metadata or () for key in one.annotations or {}
+        key: patch_pod_metadata.patch_policy
+        for patch_pod_metadata in other.patch_pod_metadata or ()
+        for key in patch_pod_metadata.annotations or {}
     }
     for entry in spec.patch_pod_metadata or ():
         for key in entry.annotations or {}:

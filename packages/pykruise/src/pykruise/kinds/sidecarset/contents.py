@@ -85,8 +85,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def names(self) -> tuple[str, ...]:
         """As pods record them: all containers and native sidecars, sorted."""
-        native = [one.name for one in self.init_containers if one.is_native]
-        return tuple(sorted({*(one.name for one in self.containers), *native}))
+        native = [container.name for container in self.init_containers if container.is_native]
+        return tuple(sorted({*(container.name for container in self.containers), *native}))
 
 
 def hot_pair(name: str) -> tuple[str, str]:
@@ -96,7 +96,11 @@ def hot_pair(name: str) -> tuple[str, str]:
 
 def sidecars_in_pod(sidecars: Sequence[Sidecar]) -> list[str]:
     """The names that sidecars have in a pod."""
-    return [name for one in sidecars for name in (hot_pair(one.name) if one.is_hot else (one.name,))]
+    return [
+        name
+        for sidecar in sidecars
+        for name in (hot_pair(sidecar.name) if sidecar.is_hot else (sidecar.name,))
+    ]
 
 
 def contents_of(
@@ -105,12 +109,12 @@ def contents_of(
     """The contents of a spec or of what a revision restores; or None and `<path>: <what is wrong>`."""
     try:
         init = tuple(
-            _sidecar(one, f"spec.initContainers[{number}]", is_init=True)
-            for number, one in enumerate(spec.get("initContainers") or ())
+            _sidecar(container, f"spec.initContainers[{number}]", is_init=True)
+            for number, container in enumerate(spec.get("initContainers") or ())
         )
         containers = tuple(
-            _sidecar(one, f"spec.containers[{number}]", is_init=False)
-            for number, one in enumerate(spec.get("containers") or ())
+            _sidecar(container, f"spec.containers[{number}]", is_init=False)
+            for number, container in enumerate(spec.get("containers") or ())
         )
         patches = _convert(
             spec.get("patchPodMetadata") or [], tuple[PatchPodMetadata, ...], "spec.patchPodMetadata"
@@ -122,16 +126,16 @@ def contents_of(
         given = hashes if hashes is not None else hashes_of(spec)
     except (_UnreadableError, AttributeError, TypeError) as error:
         return None, str(error)
-    found = Contents(
+    contents = Contents(
         init_containers=init,
         containers=containers,
-        volumes={str(one.get("name")): one for one in volumes},
+        volumes={str(volume.get("name")): volume for volume in volumes},
         image_pull_secrets=secrets,
         patch_pod_metadata=patches,
         hashes=given,
         revision=revision,
     )
-    return found, ""
+    return contents, ""
 
 
 class _UnreadableError(ValueError):
@@ -151,7 +155,7 @@ def _sidecar(value: Any, path: str, *, is_init: bool) -> Sidecar:
         raise _UnreadableError(f"{path}: is no container")
     for field in ("env", "volumeMounts", "volumeDevices", "ports"):
         entries = value.get(field) or []
-        if not isinstance(entries, list) or not all(isinstance(one, Mapping) for one in entries):
+        if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
             raise _UnreadableError(f"{path}.{field}: is no list of objects")
     return Sidecar(
         name=value.get("name") or "",

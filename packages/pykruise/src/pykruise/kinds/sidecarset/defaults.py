@@ -41,13 +41,13 @@ def spec_with_defaults(given: Mapping[str, Any] | None) -> Document:
     spec["updateStrategy"] = _update_strategy(without_nulls(spec.get("updateStrategy")))
     for field, policy in (("initContainers", AFTER), ("containers", BEFORE)):
         if spec.get(field):
-            spec[field] = [_sidecar(one, policy) for one in spec[field]]
+            spec[field] = [_sidecar(item, policy) for item in spec[field]]
     if spec.get("volumes"):
-        spec["volumes"] = [with_volume_defaults(one) for one in spec["volumes"]]
+        spec["volumes"] = [with_volume_defaults(volume) for volume in spec["volumes"]]
     spec.setdefault("revisionHistoryLimit", HISTORY)
     if spec.get("patchPodMetadata"):
         spec["patchPodMetadata"] = [
-            {**one, "patchPolicy": one.get("patchPolicy") or RETAIN} for one in spec["patchPodMetadata"]
+            {**item, "patchPolicy": item.get("patchPolicy") or RETAIN} for item in spec["patchPodMetadata"]
         ]
     injection = without_nulls(spec.get("injectionStrategy"))
     if injection.get("revision") is not None:
@@ -67,15 +67,15 @@ def _update_strategy(strategy: Document) -> Document:
 
 
 def _sidecar(sidecar: Mapping[str, Any], policy: str) -> Document:
-    found = with_container_defaults(sidecar, probes=_PROBES)
-    found["podInjectPolicy"] = found.get("podInjectPolicy") or policy
-    upgrade = without_nulls(found.get("upgradeStrategy"))
-    found["upgradeStrategy"] = {**upgrade, "upgradeType": upgrade.get("upgradeType") or COLD}
-    share = without_nulls(found.get("shareVolumePolicy"))
-    found["shareVolumePolicy"] = {**share, "type": share.get("type") or DISABLED}
-    if found.get("transferEnv"):
-        found["transferEnv"] = [_transfer(one) for one in found["transferEnv"]]
-    return found
+    result = with_container_defaults(sidecar, probes=_PROBES)
+    result["podInjectPolicy"] = result.get("podInjectPolicy") or policy
+    upgrade = without_nulls(result.get("upgradeStrategy"))
+    result["upgradeStrategy"] = {**upgrade, "upgradeType": upgrade.get("upgradeType") or COLD}
+    share = without_nulls(result.get("shareVolumePolicy"))
+    result["shareVolumePolicy"] = {**share, "type": share.get("type") or DISABLED}
+    if result.get("transferEnv"):
+        result["transferEnv"] = [_transfer(item) for item in result["transferEnv"]]
+    return result
 
 
 def _transfer(item: Mapping[str, Any]) -> Document:

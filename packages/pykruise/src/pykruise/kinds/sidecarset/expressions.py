@@ -54,10 +54,10 @@ def evaluate(text: str, *, variable: str, amount: Quantity) -> Quantity:
     A result without a unit is cut to thousandths. Raises ExpressionError; also for a negative result.
     """
     value = _Parser(text, variable, amount).result()
-    found = _as_quantity(value)
-    if found.nano < 0:
-        raise ExpressionError(f"comes to {found}, and must not be negative")
-    return found
+    quantity = _as_quantity(value)
+    if quantity.nano < 0:
+        raise ExpressionError(f"comes to {quantity}, and must not be negative")
+    return quantity
 
 
 def check(text: str, *, variable: str) -> None:
@@ -100,8 +100,8 @@ class _Parser:
 
     def _expect(self, sign: str) -> None:
         if not self._takes(sign):
-            found = self._next.text or "the end"
-            raise ExpressionError(f"has {found!r} where {sign!r} is expected")
+            text = self._next.text or "the end"
+            raise ExpressionError(f"has {text!r} where {sign!r} is expected")
 
     def _expression(self) -> _Value:
         value = self._term()
@@ -137,8 +137,8 @@ class _Parser:
         if token.value is not None:
             return token.value
         if token.kind != "name":
-            found = repr(token.text) if token.text else "the end"
-            raise ExpressionError(f"has {found} where a number, a variable or '(' is expected")
+            text = repr(token.text) if token.text else "the end"
+            raise ExpressionError(f"has {text} where a number, a variable or '(' is expected")
         name = token.text.lower()
         if name in _FUNCTIONS:
             return self._call(name)
@@ -158,7 +158,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
+    tokens: list[_Token] = []
     position = 0
     while True:
         match = _TOKEN.match(text, position)
@@ -166,13 +166,13 @@ def _tokens(text: str) -> list[_Token]:
             raise ExpressionError(f"has {text[position:].strip()[:1]!r}, which means nothing here")
         position = match.end()
         if match["number"] is not None:
-            found.append(_number(match["number"], match["suffix"]))
+            tokens.append(_number(match["number"], match["suffix"]))
         elif match["name"] is not None:
-            found.append(_Token("name", match["name"]))
+            tokens.append(_Token("name", match["name"]))
         elif match["sign"] is not None:
-            found.append(_Token("sign", match["sign"]))
+            tokens.append(_Token("sign", match["sign"]))
         else:
-            return [*found, _Token("end", "")]
+            return [*tokens, _Token("end", "")]
 
 
 def _number(digits: str, suffix: str) -> _Token:

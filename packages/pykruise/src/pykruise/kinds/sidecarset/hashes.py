@@ -107,16 +107,16 @@ def typed_sidecar(sidecar: Mapping[str, Any]) -> Document:
 
 
 def _typed(value: Mapping[str, Any], kind: str) -> Document:
-    found: Document = {}
+    result: Document = {}
     for field in _FIELDS[kind]:
         item = _value(value.get(field.name), field)
         if item is not None:
-            found[field.name] = item
+            result[field.name] = item
         elif field.is_always:
-            found[field.name] = field.empty
+            result[field.name] = field.empty
         elif field.name == "divisor":
-            found[field.name] = "0"  # a quantity is never left out
-    return found
+            result[field.name] = "0"  # a quantity is never left out
+    return result
 
 
 def _value(item: Any, field: _Field) -> Any:
@@ -126,7 +126,10 @@ def _value(item: Any, field: _Field) -> Any:
     if field.is_quantity:
         return _quantities(item)
     if isinstance(item, list):
-        return [_typed(one, field.kind) if field.kind and isinstance(one, Mapping) else one for one in item]
+        return [
+            _typed(element, field.kind) if field.kind and isinstance(element, Mapping) else element
+            for element in item
+        ]
     if field.kind and isinstance(item, Mapping):
         return _typed(item, field.kind)
     return None if not item and not field.is_pointer else item
@@ -150,13 +153,13 @@ def hashed_text(
 ) -> str:
     """What is hashed. Init containers count, all of them, once one is a native sidecar."""
     doc: Document = {"containers": _list(containers)}
-    if any(is_native(one) for one in init_containers or ()):
+    if any(is_native(container) for container in init_containers or ()):
         doc["initContainers"] = _list(init_containers)
     return go_json(doc)
 
 
 def _list(sidecars: Sequence[Mapping[str, Any]] | None) -> list[Document] | None:
-    return None if sidecars is None else [typed_sidecar(one) for one in sidecars]
+    return None if sidecars is None else [typed_sidecar(sidecar) for sidecar in sidecars]
 
 
 def hashes_of(spec: Mapping[str, Any]) -> Hashes:
@@ -169,7 +172,7 @@ def hashes_of(spec: Mapping[str, Any]) -> Hashes:
 
 
 def _without_image(sidecars: Sequence[Mapping[str, Any]] | None) -> list[Document] | None:
-    return None if sidecars is None else [{**one, "image": ""} for one in sidecars]
+    return None if sidecars is None else [{**sidecar, "image": ""} for sidecar in sidecars]
 
 
 def _encoded(text: str) -> str:

@@ -47,12 +47,12 @@ class StoredRevision(msgspec.Struct, frozen=True, kw_only=True):
 
 def ensure_revision(snapshot: Readable) -> StoredRevision:
     """The revision of the spec, and what makes it the newest one that is stored."""
-    one = snapshot.sidecarset
+    sidecar_set = snapshot.sidecarset
     choice = choose_update(
-        one.candidate,
+        sidecar_set.candidate,
         snapshot.revisions,
-        owner=one.name,
-        collision_count=one.status.collision_count or 0,
+        owner=sidecar_set.name,
+        collision_count=sidecar_set.status.collision_count or 0,
         others=snapshot.other_revisions,
         body=lambda name, name_hash, number: _body(snapshot, name, name_hash, number),
         annotations={},
@@ -73,19 +73,19 @@ def _custom_version(snapshot: Readable) -> dict[str, str]:
 
 
 def _body(snapshot: Readable, name: RevisionName, name_hash: RevisionHash, number: int) -> Document:
-    one = snapshot.sidecarset
+    sidecar_set = snapshot.sidecarset
     return revision_body(
         name,
         name_hash,
         number,
         namespace=snapshot.settings.namespace,
-        labels={**one.labels, SET_LABEL: one.name, **_custom_version(snapshot)},
+        labels={**sidecar_set.labels, SET_LABEL: sidecar_set.name, **_custom_version(snapshot)},
         annotations={
-            **one.annotations,
-            keys.SIDECARSET_HASH_ANNOTATION: one.hashes.full,
-            keys.SIDECARSET_IMAGELESS_ANNOTATION: one.hashes.without_image,
+            **sidecar_set.annotations,
+            keys.SIDECARSET_HASH_ANNOTATION: sidecar_set.hashes.full,
+            keys.SIDECARSET_IMAGELESS_ANNOTATION: sidecar_set.hashes.without_image,
         },
-        owner=one.reference_as(SIDECAR_SETS),
+        owner=sidecar_set.reference_as(SIDECAR_SETS),
     )
 
 
@@ -134,5 +134,5 @@ def truncate_history(snapshot: Readable, present: StoredRevision) -> tuple[Stage
         in_use |= {wanted.name} if wanted is not None else set()
     because = f"more than {max(limit, 1)} revisions are kept, and no pod uses this one"
     old = to_remove(snapshot.revisions, in_use=in_use, limit=limit)
-    chains = (delete_revision(one, because) for one in old)
+    chains = (delete_revision(revision, because) for revision in old)
     return stage_of(Purpose.TRUNCATE_REVISIONS, chains, is_optional=True)

@@ -71,7 +71,7 @@ def inject(pod: Document, around: Surroundings) -> Document | None:
     )
     if not sets:
         return None
-    contents = {one.name: _contents(one, labels, around) for one in sets}
+    contents = {sidecar_set.name: _contents(sidecar_set, labels, around) for sidecar_set in sets}
     annotations = _patched(annotations_of(pod), contents)
     built = _built(pod, contents)
     annotations |= _recorded(annotations, contents, built, now=around.now)
@@ -80,41 +80,41 @@ def inject(pod: Document, around: Surroundings) -> Document | None:
     return {**pod, "metadata": metadata, "spec": spec}
 
 
-def _contents(one: SidecarSetView, labels: Mapping[str, str], around: Surroundings) -> Contents:
+def _contents(sidecar_set: SidecarSetView, labels: Mapping[str, str], around: Surroundings) -> Contents:
     return chosen_contents(
-        one,
+        sidecar_set,
         labels=labels,
-        revisions=around.revisions.get(one.name, ()),
-        draw=lambda: numbers_from(f"{around.seed}/{one.name}").random(),
+        revisions=around.revisions.get(sidecar_set.name, ()),
+        draw=lambda: numbers_from(f"{around.seed}/{sidecar_set.name}").random(),
     )
 
 
 def _patched(annotations: Mapping[str, str], contents: Mapping[str, Contents]) -> dict[str, str]:
-    found = dict(annotations)
-    for name, one in contents.items():
+    result = dict(annotations)
+    for name, content in contents.items():
         try:
-            found = with_patches(found, one.patch_pod_metadata)
+            result = with_patches(result, content.patch_pod_metadata)
         except PatchError as error:
             raise InjectionError(f"SidecarSet {name}: {error}", sidecarset=name) from error
-    return found
+    return result
 
 
 def _built(pod: Document, contents: Mapping[str, Contents]) -> list[tuple[str, Built]]:
     """What each sidecar adds, with its SidecarSet; of every SidecarSet its init containers first."""
     source = pod_source(pod, contents=contents.values())
-    found: list[tuple[str, Built]] = []
+    built: list[tuple[str, Built]] = []
     taken = 0
-    for name, one in contents.items():
-        for sidecar in (*one.init_containers, *one.containers):
+    for name, content in contents.items():
+        for sidecar in (*content.init_containers, *content.containers):
             taken += source.taken_by(sidecar)
             if taken > MOST_TAKEN:
                 detail = f"sidecars may take at most {MOST_TAKEN} mounts, devices and resources from a pod"
                 raise InjectionError(f"SidecarSet {name}: {detail}", sidecarset=name)
             try:
-                found.append((name, build(sidecar, one, source)))
+                built.append((name, build(sidecar, content, source)))
             except InjectionError as error:
                 raise InjectionError(f"SidecarSet {name}: {error}", sidecarset=name) from error
-    return found
+    return built
 
 
 # What the pod says of its sidecars
@@ -133,22 +133,22 @@ def _recorded(
     except RecordError as error:
         raise InjectionError(str(error)) from error
     at = format_time(now)
-    for name, one in contents.items():
-        record = Record(hash=one.hashes.full, name=name, sidecars=one.names, updated_at=at)
-        full[name] = msgspec.structs.replace(record, revision=one.revision)
-        imageless[name] = msgspec.structs.replace(record, hash=one.hashes.without_image)
-    found = {
+    for name, content in contents.items():
+        record = Record(hash=content.hashes.full, name=name, sidecars=content.names, updated_at=at)
+        full[name] = msgspec.structs.replace(record, revision=content.revision)
+        imageless[name] = msgspec.structs.replace(record, hash=content.hashes.without_image)
+    result = {
         keys.SIDECARSET_HASH_ANNOTATION: records_text(full),
         keys.SIDECARSET_IMAGELESS_ANNOTATION: records_text(imageless),
         keys.SIDECARSET_LIST_ANNOTATION: joined_sets([*injected_sets(annotations), *contents]),
     }
     working = read_working(annotations)
     for _, one_built in built:
-        found |= one_built.annotations
+        result |= one_built.annotations
         if one_built.working:
             working[one_built.sidecar.name] = one_built.working
-            found[keys.SIDECARSET_WORKING_ANNOTATION] = working_text(working)
-    return found
+            result[keys.SIDECARSET_WORKING_ANNOTATION] = working_text(working)
+    return result
 
 
 # Merged into the pod
@@ -161,22 +161,22 @@ def _merged(
     *,
     sort_by_name: bool,
 ) -> Document:
-    found: Document = dict(spec)
-    init = _placed([one for _, one in built if one.sidecar.is_init])
-    regular = _placed([one for _, one in built if not one.sidecar.is_init])
+    result: Document = dict(spec)
+    init = _placed([value for _, value in built if value.sidecar.is_init])
+    regular = _placed([value for _, value in built if not value.sidecar.is_init])
     init.sort(key=_name)
     if sort_by_name:
         regular.sort(key=_name)
     for field, added in (("initContainers", init), ("containers", regular)):
         if added:
-            found[field] = _joined(spec.get(field) or [], added)
+            result[field] = _joined(spec.get(field) or [], added)
     volumes = _volumes(spec.get("volumes") or [], contents, built)
     if volumes:
-        found["volumes"] = volumes
-    secrets = [secret for one in contents.values() for secret in one.image_pull_secrets]
+        result["volumes"] = volumes
+    secrets = [secret for content in contents.values() for secret in content.image_pull_secrets]
     if secrets := first_of_each([*(spec.get("imagePullSecrets") or ()), *secrets]):
-        found["imagePullSecrets"] = secrets
-    return found
+        result["imagePullSecrets"] = secrets
+    return result
 
 
 _Placed = tuple[Document, bool]
@@ -184,7 +184,7 @@ _Placed = tuple[Document, bool]
 
 
 def _placed(built: Iterable[Built]) -> list[_Placed]:
-    return [(container, one.sidecar.goes_before) for one in built for container in one.containers]
+    return [(container, item.sidecar.goes_before) for item in built for container in item.containers]
 
 
 def _name(placed: _Placed) -> str:
@@ -193,28 +193,28 @@ def _name(placed: _Placed) -> str:
 
 def _joined(own: Sequence[Document], added: Iterable[_Placed]) -> list[Document]:
     """A container of a name that is there takes that one's place."""
-    found = list(own)
-    places = {one.get("name"): place for place, one in enumerate(found)}
+    result = list(own)
+    places = {value.get("name"): place for place, value in enumerate(result)}
     before: dict[str, Document] = {}
     after: dict[str, Document] = {}
     for container, goes_before in added:
         name = container["name"]
         if name in places:
-            found[places[name]] = container
+            result[places[name]] = container
         else:
             (before if goes_before else after)[name] = container
-    return [*before.values(), *found, *after.values()]
+    return [*before.values(), *result, *after.values()]
 
 
 def _volumes(
     own: Sequence[Document], contents: Mapping[str, Contents], built: Iterable[tuple[str, Built]]
 ) -> list[Document]:
     """Those of the pod, then those that sidecars use; the first of a name counts."""
-    names = {one.get("name") for one in own}
-    found = list(own)
-    for sidecarset, one in built:
-        for volume in one.volumes:
+    names = {entry.get("name") for entry in own}
+    volumes = list(own)
+    for sidecarset, value in built:
+        for volume in value.volumes:
             if volume not in names:
                 names.add(volume)
-                found.append(contents[sidecarset].volumes[volume])
-    return found
+                volumes.append(contents[sidecarset].volumes[volume])
+    return volumes

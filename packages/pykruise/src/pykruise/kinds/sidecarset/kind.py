@@ -66,9 +66,9 @@ def _selecting_namespaces(change: Change[NamespaceView], around: Around[Settings
     old, new = change.old, change.new
     if old is not None and new is not None and old is not new and old.labels == new.labels:
         return
-    for one in around.all(SIDECAR_SET_VIEWS):
-        if one.namespace_selector is not None:
-            yield one.key
+    for sidecar_set in around.all(SIDECAR_SET_VIEWS):
+        if sidecar_set.namespace_selector is not None:
+            yield sidecar_set.key
 
 
 def _named_by_revision(change: Change[RevisionView], _: Around[Settings]) -> Iterable[Key]:

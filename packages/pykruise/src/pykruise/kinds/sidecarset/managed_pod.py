@@ -33,24 +33,24 @@ DIGEST: Final = "@"
 Upgradable = Literal["yes", "in flight", "no"]
 
 
-def is_managed(pod: PodView, one: SidecarSetView) -> bool:
+def is_managed(pod: PodView, sidecar_set: SidecarSetView) -> bool:
     """Whether a pod in one of its namespaces has the sidecars of the SidecarSet, and is neither over nor leaving."""
     return (
         pod.is_active
-        and one.contents is not None
-        and one.selects(pod.labels)
-        and one.name in injected_sets(pod.annotations)
-        and _has_all(pod, one.contents)
+        and sidecar_set.contents is not None
+        and sidecar_set.selects(pod.labels)
+        and sidecar_set.name in injected_sets(pod.annotations)
+        and _has_all(pod, sidecar_set.contents)
     )
 
 
 def _has_all(pod: PodView, contents: Contents) -> bool:
     names = {container.name for container in pod.containers}
     return all(
-        (one.name in read_working(pod.annotations) and names.issuperset(hot_pair(one.name)))
-        if one.is_hot
-        else one.name in names
-        for one in contents.containers
+        (container.name in read_working(pod.annotations) and names.issuperset(hot_pair(container.name)))
+        if container.is_hot
+        else container.name in names
+        for container in contents.containers
     )
 
 
@@ -71,12 +71,12 @@ class HotUpgradePair(msgspec.Struct, frozen=True, kw_only=True):
 
 def hot_upgrade_pairs(pod: PodView, contents: Contents) -> tuple[HotUpgradePair, ...]:
     """Of each hot sidecar; of init containers none, for they cannot be upgraded."""
-    hot = [one for one in contents.containers if one.is_hot]
+    hot = [container for container in contents.containers if container.is_hot]
     if not hot:
         return ()
     images = {container.name: container.image for container in pod.containers}
     working = read_working(pod.annotations)
-    return tuple(_pair(one, working.get(one.name, ""), images) for one in hot)
+    return tuple(_pair(sidecar, working.get(sidecar.name, ""), images) for sidecar in hot)
 
 
 def _pair(sidecar: Sidecar, working: str, images: Mapping[str, str]) -> HotUpgradePair:
@@ -110,16 +110,16 @@ class ManagedPod(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.pod.namespace}/{self.pod.name}"
 
 
-def managed_pod(pod: PodView, one: SidecarSetView) -> ManagedPod:
+def managed_pod(pod: PodView, sidecar_set: SidecarSetView) -> ManagedPod:
     """The pod as this SidecarSet sees it. It must have contents."""
-    contents = one.contents
+    contents = sidecar_set.contents
     assert contents is not None
-    record = _record(pod, keys.SIDECARSET_HASH_ANNOTATION, one.name)
-    imageless = _record(pod, keys.SIDECARSET_IMAGELESS_ANNOTATION, one.name)
+    record = _record(pod, keys.SIDECARSET_HASH_ANNOTATION, sidecar_set.name)
+    imageless = _record(pod, keys.SIDECARSET_IMAGELESS_ANNOTATION, sidecar_set.name)
     states = read_state(pod.annotations)
     pairs = hot_upgrade_pairs(pod, contents)
     names = sidecars_in_pod(contents.containers)
-    state = states.get(one.name, State()) if states is not None else None
+    state = states.get(sidecar_set.name, State()) if states is not None else None
     return ManagedPod(
         pod=pod,
         record=record,
@@ -144,15 +144,15 @@ class ManagedPodCache:
         self._spec: tuple[str, int, Hashes] | None = None
         self._known: dict[str, tuple[PodView, ManagedPod | None]] = {}
 
-    def of(self, pods: Iterable[PodView], one: SidecarSetView) -> list[ManagedPod]:
+    def of(self, pods: Iterable[PodView], sidecar_set: SidecarSetView) -> list[ManagedPod]:
         """Those of the pods that the SidecarSet manages, whatever their namespaces."""
-        spec = (one.uid, one.generation, one.hashes)
+        spec = (sidecar_set.uid, sidecar_set.generation, sidecar_set.hashes)
         known = self._known if spec == self._spec else {}
         fresh: dict[str, tuple[PodView, ManagedPod | None]] = {}
         for pod in pods:
             entry = known.get(pod.uid)
             if entry is None or entry[0] is not pod:
-                entry = (pod, managed_pod(pod, one) if is_managed(pod, one) else None)
+                entry = (pod, managed_pod(pod, sidecar_set) if is_managed(pod, sidecar_set) else None)
             fresh[pod.uid] = entry
         self._spec, self._known = spec, fresh
         return [managed for _, managed in fresh.values() if managed is not None]
@@ -186,20 +186,20 @@ def is_consistent(pod: PodView, names: Collection[str], state: State | None) -> 
 
 def status_of(pod: PodView, name: str) -> ContainerStatusFacts | None:
     """What is known of a container of the pod; None: nothing yet."""
-    return next((one for one in pod.container_statuses if one.name == name), None)
+    return next((status for status in pod.container_statuses if status.name == name), None)
 
 
 def _has_unchanged(pod: PodView, names: Collection[str], state: State) -> bool:
     return any(
-        _is_unchanged(status_of(pod, one.name), one.image, state)
-        for one in pod.containers
-        if one.name in names and one.name in state.image_ids
+        _is_unchanged(status_of(pod, container.name), container.image, state)
+        for container in pod.containers
+        if container.name in names and container.name in state.image_ids
     )
 
 
 def _is_digest(image_id: str, image: str) -> bool:
-    found, wanted = image_name(image_id.rpartition("://")[2]), image_name(image)
-    return (found.repository, found.digest) == (wanted.repository, wanted.digest)
+    result, wanted = image_name(image_id.rpartition("://")[2]), image_name(image)
+    return (result.repository, result.digest) == (wanted.repository, wanted.digest)
 
 
 def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: State) -> bool:
@@ -210,7 +210,7 @@ def _is_unchanged(status: ContainerStatusFacts | None, image: str, state: State)
 
 
 def _is_ready(pod: PodView, pairs: Collection[HotUpgradePair]) -> bool:
-    return pod.phase == RUNNING and pod.has_ready_condition and all(one.is_idle for one in pairs)
+    return pod.phase == RUNNING and pod.has_ready_condition and all(pair.is_idle for pair in pairs)
 
 
 def _upgradable(

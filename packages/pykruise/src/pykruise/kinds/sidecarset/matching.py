@@ -23,11 +23,11 @@ PARTIAL = "Partial"
 def candidates(sets: Iterable[SidecarSetView], *, labels: Mapping[str, str]) -> list[SidecarSetView]:
     """Those that mean pods with these labels and inject at present, whatever the namespace; in any order."""
     return [
-        one
-        for one in sets
-        if one.spec is not None
-        and not (one.spec.injection_strategy and one.spec.injection_strategy.paused)
-        and one.selects(labels)
+        sidecar_set
+        for sidecar_set in sets
+        if sidecar_set.spec is not None
+        and not (sidecar_set.spec.injection_strategy and sidecar_set.spec.injection_strategy.paused)
+        and sidecar_set.selects(labels)
     ]
 
 
@@ -42,16 +42,18 @@ def matching_sets(
 
     `namespace_labels` is None when they cannot be read. A canary that matches takes its base's place.
     """
-    found = [
-        one for one in candidates(sets, labels=labels) if one.selects_namespace(namespace, namespace_labels)
+    sidecar_sets = [
+        candidate
+        for candidate in candidates(sets, labels=labels)
+        if candidate.selects_namespace(namespace, namespace_labels)
     ]
-    replaced = {one.base for one in found}
-    kept = [one for one in found if one.name not in replaced]
-    return sorted(kept, key=lambda one: (not one.named_namespaces, one.name))
+    replaced = {sidecar_set.base for sidecar_set in sidecar_sets}
+    kept = [sidecar_set for sidecar_set in sidecar_sets if sidecar_set.name not in replaced]
+    return sorted(kept, key=lambda sidecar_set: (not sidecar_set.named_namespaces, sidecar_set.name))
 
 
 def chosen_contents(
-    one: SidecarSetView,
+    sidecar_set: SidecarSetView,
     *,
     labels: Mapping[str, str],
     revisions: Sequence[RevisionView],
@@ -61,49 +63,57 @@ def chosen_contents(
 
     `revisions` are its own; `draw` gives a number from 0 up to 1. Raises InjectionError.
     """
-    assert one.spec is not None
-    assert one.contents is not None
-    choice = one.spec.revision_choice
+    assert sidecar_set.spec is not None
+    assert sidecar_set.contents is not None
+    choice = sidecar_set.spec.revision_choice
     if choice is None or not (choice.revision_name or choice.custom_version):
-        return one.contents
-    specified = _restored(one, choice, revisions)
-    return specified if _wants_specified(one, choice, labels, draw) else one.contents
+        return sidecar_set.contents
+    specified = _restored(sidecar_set, choice, revisions)
+    return specified if _wants_specified(sidecar_set, choice, labels, draw) else sidecar_set.contents
 
 
 def _wants_specified(
-    one: SidecarSetView, choice: RevisionChoice, labels: Mapping[str, str], draw: Callable[[], float]
+    sidecar_set: SidecarSetView, choice: RevisionChoice, labels: Mapping[str, str], draw: Callable[[], float]
 ) -> bool:
-    assert one.spec is not None
-    strategy = one.spec.update_strategy
+    assert sidecar_set.spec is not None
+    strategy = sidecar_set.spec.update_strategy
     if choice.policy != PARTIAL or (strategy is not None and strategy.paused):
         return True
-    if one.update_selector is not None and not one.update_selector.matches(labels):
+    if sidecar_set.update_selector is not None and not sidecar_set.update_selector.matches(labels):
         return True
-    return _is_in_partition(one, strategy.partition if strategy else None, draw)
+    return _is_in_partition(sidecar_set, strategy.partition if strategy else None, draw)
 
 
-def _is_in_partition(one: SidecarSetView, partition: IntOrPercent | None, draw: Callable[[], float]) -> bool:
+def _is_in_partition(
+    sidecar_set: SidecarSetView, partition: IntOrPercent | None, draw: Callable[[], float]
+) -> bool:
     """Whether chance leaves this pod at the specified revision. Only a percentage can."""
     if partition is None or isinstance(partition, int):
         return False
     if not is_percent(partition):
         raise InjectionError(
             f"spec.updateStrategy.partition: {partition!r} is neither a whole number nor a percentage",
-            sidecarset=one.name,
+            sidecarset=sidecar_set.name,
         )
     share = Fraction(partition.removesuffix("%")) / 100
     return share > 0 and draw() <= share
 
 
-def _restored(one: SidecarSetView, choice: RevisionChoice, revisions: Sequence[RevisionView]) -> Contents:
-    found = find_revision(choice, revisions, sidecarset=one.name)
-    if found is None:
+def _restored(
+    sidecar_set: SidecarSetView, choice: RevisionChoice, revisions: Sequence[RevisionView]
+) -> Contents:
+    revision = find_revision(choice, revisions, sidecarset=sidecar_set.name)
+    if revision is None:
         wanted = choice.revision_name or f"custom version {choice.custom_version}"
         raise InjectionError(
-            f"spec.injectionStrategy.revision: {wanted} of SidecarSet {one.name} is not stored",
-            sidecarset=one.name,
+            f"spec.injectionStrategy.revision: {wanted} of SidecarSet {sidecar_set.name} is not stored",
+            sidecarset=sidecar_set.name,
         )
-    contents, problem = contents_of(found.template, hashes=recorded_hashes(found), revision=found.name)
+    contents, problem = contents_of(
+        revision.template, hashes=recorded_hashes(revision), revision=revision.name
+    )
     if contents is None:
-        raise InjectionError(f"revision {found.name} cannot be read: {problem}", sidecarset=one.name)
+        raise InjectionError(
+            f"revision {revision.name} cannot be read: {problem}", sidecarset=sidecar_set.name
+        )
     return contents

@@ -46,11 +46,11 @@ AGAIN_S: Final = 300.0
 
 def plan_sidecarset(snapshot: Snapshot) -> Plan:
     """Everything to be written for this SidecarSet now, and its status."""
-    one = snapshot.sidecarset
-    if one.is_deleting:
+    sidecar_set = snapshot.sidecarset
+    if sidecar_set.is_deleting:
         return Plan()  # pods keep their containers; revisions are collected with it
     if not is_readable(snapshot):
-        problems = snapshot.refused or [one.problem]
+        problems = snapshot.refused or [sidecar_set.problem]
         return refused_plan(problems, pods=[pod.label for pod in snapshot.pods])
     revision = ensure_revision(snapshot)
     if snapshot.refusal is not None:
@@ -59,7 +59,7 @@ def plan_sidecarset(snapshot: Snapshot) -> Plan:
     status = status_of(snapshot, revision)
     return Plan(
         stages=(*revision.stages, *stages, *truncate_history(snapshot, revision)),
-        status=None if status == one.stored_status else status,
+        status=None if status == sidecar_set.stored_status else status,
         requeue_after_s=0.0 if _is_partial(stages) else None,
         waiting=_waiting(snapshot.pods, skipped),
         skipped=skipped,
@@ -122,18 +122,18 @@ _Decided = tuple[list[Stage], dict[str, Reason], tuple[Note, ...]]
 
 
 def _upgrades(snapshot: Readable, revision: StoredRevision) -> _Decided:
-    one, pods = snapshot.sidecarset, snapshot.pods
+    sidecar_set, pods = snapshot.sidecarset, snapshot.pods
     waiting = [pod for pod in pods if not pod.is_updated]
-    if one.is_only_injected:
+    if sidecar_set.is_only_injected:
         return [], _skip(waiting, NOT_UPDATE), ()
-    if one.spec.update_strategy is not None and one.spec.update_strategy.paused:
+    if sidecar_set.spec.update_strategy is not None and sidecar_set.spec.update_strategy.paused:
         return [], _skip(waiting, PAUSED), ()
-    over = [pod for pod in pods if can_be_reset(pod, one)]
+    over = [pod for pod in pods if can_be_reset(pod, sidecar_set)]
     if over:
         skipped = _skip(waiting, HOT_UPGRADES_FIRST)
         return [_resets(snapshot, over), *_conditions(snapshot, (), except_for=over)], skipped, ()
     try:
-        chosen = choose(one, pods)
+        chosen = choose(sidecar_set, pods)
     except ValueError as error:
         problem = f"spec.updateStrategy: {error}"
         note = Note(reason="InvalidSpec", message=problem, warning=True, again_after_s=AGAIN_S)

@@ -25,11 +25,11 @@ class PatchError(ValueError):
 
 def with_patches(annotations: Mapping[str, str], entries: Iterable[PatchPodMetadata]) -> dict[str, str]:
     """The annotations after all entries, one after another. Raises PatchError."""
-    found = dict(annotations)
+    patches = dict(annotations)
     for entry in entries:
         for key, value in (entry.annotations or {}).items():
-            found[key] = _patched(key, found.get(key), value, entry.patch_policy)
-    return found
+            patches[key] = _patched(key, patches.get(key), value, entry.patch_policy)
+    return patches
 
 
 def _patched(key: str, old: str | None, value: str, policy: str) -> str:
@@ -61,10 +61,10 @@ def _merge(target: Any, patch: Any) -> Any:
     """RFC 7386 of any two JSON values: null deletes, objects merge, everything else replaces."""
     if not isinstance(patch, dict):
         return patch
-    found = dict(target) if isinstance(target, dict) else {}
+    result = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
-            found.pop(key, None)
+            result.pop(key, None)
         else:
-            found[key] = _merge(found.get(key), value)
-    return found
+            result[key] = _merge(result.get(key), value)
+    return result

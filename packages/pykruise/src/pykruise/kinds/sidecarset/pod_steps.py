@@ -82,14 +82,14 @@ class SidecarInjection:
     ) -> Surroundings:
         namespace = (pod.get("metadata") or {}).get("namespace") or request.namespace or "default"
         labels: Mapping[str, str] | None = None
-        if any(one.namespace_selector is not None for one in sets):
+        if any(item.namespace_selector is not None for item in sets):
             labels = await _namespace_labels(reader, namespace)
         revisions: dict[str, Sequence[RevisionView]] = {}
-        for one in sets:
-            assert one.spec is not None
-            strategy = one.spec.injection_strategy
+        for sidecar_set in sets:
+            assert sidecar_set.spec is not None
+            strategy = sidecar_set.spec.injection_strategy
             if strategy is not None and strategy.revision is not None:
-                revisions[one.name] = await reader.revisions(one.name)
+                revisions[sidecar_set.name] = await reader.revisions(sidecar_set.name)
         return Surroundings(
             sets=sets,
             namespace=namespace,

@@ -60,10 +60,10 @@ class LiveSidecars:
             return None
 
     async def revisions(self, name: str) -> Sequence[RevisionView]:
-        found = await self._client().list(
+        result = await self._client().list(
             CONTROLLER_REVISIONS, self._namespace, label_selector=f"{SET_LABEL}={name}"
         )
-        return [project_revision(raw) for raw in found.items]
+        return [project_revision(raw) for raw in result.items]
 
     async def whitelist(self) -> str | None:
         return await read_configuration(self._client(), self._namespace, WHITELIST_KEY)
@@ -100,7 +100,7 @@ class CachedSidecars:
             project=project_revision,
             namespace=revision_namespace or namespace,
             label_selector=SET_LABEL,
-            indexes={BY_SET: lambda one: (one.labels.get(SET_LABEL, ""),)},
+            indexes={BY_SET: lambda revision: (revision.labels.get(SET_LABEL, ""),)},
             **options,
         )
 
@@ -113,17 +113,17 @@ class CachedSidecars:
     async def run(self) -> None:
         """Mirror until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for one in (self.objects, self._namespaces, self._revisions):
-                tasks.create_task(one.run())
+            for cached_objects in (self.objects, self._namespaces, self._revisions):
+                tasks.create_task(cached_objects.run())
 
     async def sidecar_sets(self) -> Sequence[SidecarSetView]:
         return await self.objects.in_namespace(EVERYWHERE)
 
     async def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         await self._namespaces.wait_synced()
-        found = self._namespaces.get(Key("", name))
-        if found is not None and self._namespaces.is_connected:
-            return found.labels
+        namespace = self._namespaces.get(Key("", name))
+        if namespace is not None and self._namespaces.is_connected:
+            return namespace.labels
         return await self._live.namespace_labels(name)  # one that is a moment old
 
     async def revisions(self, name: str) -> Sequence[RevisionView]:

@@ -53,12 +53,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
 def _object(text: str, key: str) -> dict[str, Any]:
     try:
-        found = orjson.loads(text)
+        result = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise RecordError(f"annotation {key} is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise RecordError(f"annotation {key} is no JSON object")
-    return found
+    return result
 
 
 def read_records(annotations: Mapping[str, str], key: str) -> dict[str, Record]:
@@ -100,15 +100,15 @@ def _text(value: Mapping[str, Any]) -> str:
 
 
 def _record_document(name: str, record: Record) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "updateTimestamp": record.updated_at,
         "hash": record.hash,
         "sidecarSetName": record.name or name,
         "sidecarList": None if record.sidecars is None else list(record.sidecars),
     }
     if record.revision:
-        found["controllerRevision"] = record.revision
-    return found
+        document["controllerRevision"] = record.revision
+    return document
 
 
 def read_state(annotations: Mapping[str, str]) -> Mapping[str, State] | None:
@@ -120,8 +120,8 @@ def read_state(annotations: Mapping[str, str]) -> Mapping[str, State] | None:
 @remember(entries=REMEMBERED, longest=1_024)
 def _states(text: str) -> Mapping[str, State] | None:
     try:
-        found = _object(text, keys.SIDECARSET_STATE_ANNOTATION)
-        return {name: _state(item) for name, item in found.items()}
+        states = _object(text, keys.SIDECARSET_STATE_ANNOTATION)
+        return {name: _state(item) for name, item in states.items()}
     except (RecordError, AttributeError, TypeError):
         return None
 
@@ -131,7 +131,7 @@ def _state(item: dict[str, Any]) -> State:
     return State(
         revision=str(item.get("revision") or ""),
         updated_at=str(item.get("updateTimestamp") or ""),
-        image_ids={name: str((one or {}).get("imageID") or "") for name, one in statuses.items()},
+        image_ids={name: str((status or {}).get("imageID") or "") for name, status in statuses.items()},
     )
 
 
@@ -157,10 +157,10 @@ def read_working(annotations: Mapping[str, str]) -> dict[str, str]:
     if not text:
         return {}
     try:
-        found = _object(text, keys.SIDECARSET_WORKING_ANNOTATION)
+        result = _object(text, keys.SIDECARSET_WORKING_ANNOTATION)
     except RecordError:
         return {}
-    return {name: value for name, value in found.items() if isinstance(value, str)}
+    return {name: value for name, value in result.items() if isinstance(value, str)}
 
 
 def working_text(working: Mapping[str, str]) -> str:

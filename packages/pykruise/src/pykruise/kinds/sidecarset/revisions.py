@@ -34,7 +34,7 @@ def candidate_of(spec: Mapping[str, Any]) -> Candidate:
 
 def _typed(field: str, value: Any) -> Any:
     if field in _SIDECARS and isinstance(value, list):
-        return [typed_sidecar(one) for one in value]
+        return [typed_sidecar(item) for item in value]
     return value
 
 
@@ -45,10 +45,12 @@ def find_revision(
 
     One of another SidecarSet does not count, whatever its name.
     """
-    own = [one for one in revisions if one.labels.get(SET_LABEL) == sidecarset]
+    own = [revision for revision in revisions if revision.labels.get(SET_LABEL) == sidecarset]
     if choice.revision_name:
-        return next((one for one in own if one.name == choice.revision_name), None)
-    with_it = [one for one in own if one.labels.get(CUSTOM_VERSION) == (choice.custom_version or "")]
+        return next((revision for revision in own if revision.name == choice.revision_name), None)
+    with_it = [
+        revision for revision in own if revision.labels.get(CUSTOM_VERSION) == (choice.custom_version or "")
+    ]
     return sorted_revisions(with_it)[-1] if with_it else None
 
 
@@ -67,6 +69,8 @@ def to_remove(
     `revisions` are sorted, the one of the present spec is the last.
     """
     surplus = len(revisions) - limit
-    idle = [one for one in revisions[:-1] if one.name not in in_use and not one.is_deleting]
-    leaving = sum(one.is_deleting for one in revisions[:-1])
+    idle = [
+        revision for revision in revisions[:-1] if revision.name not in in_use and not revision.is_deleting
+    ]
+    leaving = sum(revision.is_deleting for revision in revisions[:-1])
     return idle[: max(surplus - leaving, 0)]

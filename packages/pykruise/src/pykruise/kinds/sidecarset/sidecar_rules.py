@@ -33,7 +33,7 @@ _PLACEHOLDER: Final[Mapping[str, Any]] = {"name": "pod", "image": "pod"}
 
 def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None = None) -> list[Cause]:
     """All errors of the sidecars; `stored` is the spec that is replaced, and what is wrong with it already is none."""
-    before = {one.get("name"): one for one in (stored or {}).get("containers") or ()}
+    before = {container.get("name"): container for container in (stored or {}).get("containers") or ()}
     errors = without_stored(_own_errors(spec, before), lambda: _own_errors(stored or {}, before))
     if stored is not None:
         errors += _update_errors(spec.get("containers") or [], before)
@@ -43,8 +43,8 @@ def sidecar_errors(spec: Mapping[str, Any], *, stored: Mapping[str, Any] | None 
 def settings_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """What is wrong with the settings that a sidecar has besides a container's."""
     for name in ("initContainers", "containers"):
-        for index, one in enumerate(spec.get(name) or ()):
-            yield from _settings_errors(one, f"spec.{name}[{index}]")
+        for index, value in enumerate(spec.get(name) or ()):
+            yield from _settings_errors(value, f"spec.{name}[{index}]")
 
 
 def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]) -> list[Cause]:
@@ -52,25 +52,25 @@ def _own_errors(spec: Mapping[str, Any], before: Mapping[Any, Mapping[str, Any]]
     containers: Sequence[Mapping[str, Any]] = spec.get("containers") or []
     init: Sequence[Mapping[str, Any]] = spec.get("initContainers") or []
     errors: list[Cause] = []
-    for index, one in enumerate(init):
+    for index, entry in enumerate(init):
         field = f"spec.initContainers[{index}]"
-        if one.get("resourcesPolicy") and not is_native(one):
+        if entry.get("resourcesPolicy") and not is_native(entry):
             detail = "is only for init containers with restartPolicy Always"
             errors.append(invalid(f"{field}.resourcesPolicy", "", detail))
-        errors += _settings_errors(one, field)
-        if one.get("restartPolicy") not in (None, "", "Always"):
-            errors.append(not_supported(f"{field}.restartPolicy", one["restartPolicy"], ("Always",)))
-    for index, one in enumerate(containers):
+        errors += _settings_errors(entry, field)
+        if entry.get("restartPolicy") not in (None, "", "Always"):
+            errors.append(not_supported(f"{field}.restartPolicy", entry["restartPolicy"], ("Always",)))
+    for index, entry in enumerate(containers):
         field = f"spec.containers[{index}]"
-        errors += _settings_errors(one, field)
-        if one.get("restartPolicy"):
+        errors += _settings_errors(entry, field)
+        if entry.get("restartPolicy"):
             errors.append(forbidden(f"{field}.restartPolicy", "may not be set for non-init containers"))
-        errors += _hot_errors(one, field, stored=before.get(one.get("name")))
+        errors += _hot_errors(entry, field, stored=before.get(entry.get("name")))
     errors += _hot_name_errors(containers, init)
     pod = {"containers": containers or [_PLACEHOLDER], "initContainers": init, "volumes": spec.get("volumes")}
     errors += pod_spec_errors(pod, "spec")
-    known = {(one.reason, one.field) for one in errors}
-    errors += [one for one in _startup_probe_errors(spec) if (one.reason, one.field) not in known]
+    known = {(error.reason, error.field) for error in errors}
+    errors += [error for error in _startup_probe_errors(spec) if (error.reason, error.field) not in known]
     return errors
 
 
@@ -78,8 +78,8 @@ def _startup_probe_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Startup probes get no defaults, which would change hashes; so what is left out is an error, as it is with
     OpenKruise: a Go manager could not store the SidecarSet again."""
     for field in ("initContainers", "containers"):
-        for index, one in enumerate(spec.get(field) or ()):
-            probe = one.get("startupProbe")
+        for index, value in enumerate(spec.get(field) or ()):
+            probe = value.get("startupProbe")
             if isinstance(probe, Mapping):
                 yield from check_probe(probe, f"spec.{field}[{index}].startupProbe", "startupProbe")
 
@@ -115,13 +115,13 @@ def _reference_errors(reference: Mapping[str, Any], field: str) -> Iterator[Caus
             f"{field}.fieldPath", path, f"apiVersion {excerpt(version)!r} is not supported; it must be 'v1'"
         )
         return
-    found = label_or_annotation(path)
-    if found is None:
+    errors = label_or_annotation(path)
+    if errors is None:
         yield invalid(
             f"{field}.fieldPath", path, "must be metadata.labels['<key>'] or metadata.annotations['<key>']"
         )
         return
-    name, key = found
+    name, key = errors
     for problem in is_qualified_name(key.lower() if name == "annotations" else key):
         yield invalid(field, key, problem)
 
@@ -172,17 +172,17 @@ def _hot_errors(
 def _hot_name_errors(
     containers: Sequence[Mapping[str, Any]], init: Sequence[Mapping[str, Any]]
 ) -> Iterator[Cause]:
-    names = {str(one.get("name")) for one in (*containers, *init)}
-    for index, one in enumerate(containers):
-        if _is_hot(one) and one.get("name"):
-            yield from _pair_errors(str(one["name"]), f"spec.containers[{index}].name", names)
+    names = {str(entry.get("name")) for entry in (*containers, *init)}
+    for index, container in enumerate(containers):
+        if _is_hot(container) and container.get("name"):
+            yield from _pair_errors(str(container["name"]), f"spec.containers[{index}].name", names)
 
 
 def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Cause]:
     first, second = hot_pair(name)
     yield from (duplicate(field, twin) for twin in (first, second) if twin in names)
     if not is_dns1123_label(name):
-        yield from (invalid(field, name, f"as {first}: {one}") for one in is_dns1123_label(first))
+        yield from (invalid(field, name, f"as {first}: {text}") for text in is_dns1123_label(first))
 
 
 # What an update may not change
@@ -191,13 +191,13 @@ def _pair_errors(name: str, field: str, names: Collection[str]) -> Iterator[Caus
 def _update_errors(
     containers: Sequence[Mapping[str, Any]], stored: Mapping[Any, Mapping[str, Any]]
 ) -> Iterator[Cause]:
-    for one in containers:
-        name = one.get("name")
+    for container in containers:
+        name = container.get("name")
         before = stored.get(name)
         if before is None:
             yield invalid("spec.containers.name", name, f"container {name} is not found")
             continue
         was = (before.get("upgradeStrategy") or {}).get("upgradeType")
-        now = (one.get("upgradeStrategy") or {}).get("upgradeType")
+        now = (container.get("upgradeStrategy") or {}).get("upgradeType")
         if was and was != now:
             yield invalid("spec.containers.upgradeStrategy.upgradeType", now, "upgradeType is immutable")

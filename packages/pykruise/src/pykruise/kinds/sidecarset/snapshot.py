@@ -104,10 +104,10 @@ async def snapshot(view: SidecarSetView, read: Read[Settings]) -> Snapshot:
         name: view.selects_namespace(name, _labels_of(name, view, read))
         for name in {pod.namespace for pod in pods}
     }
-    managed = [one for one in read.memory(ManagedPodCache).of(pods, view) if selected[one.pod.namespace]]
+    managed = [pod for pod in read.memory(ManagedPodCache).of(pods, view) if selected[pod.pod.namespace]]
     return Snapshot(
         sidecarset=view,
-        pods=sorted(managed, key=lambda one: (one.pod.namespace, one.pod.name)),
+        pods=sorted(managed, key=lambda pod: (pod.pod.namespace, pod.pod.name)),
         revisions=sorted_revisions(own),
         other_revisions=others,
         refusal=_refusal(view, read),
@@ -125,5 +125,5 @@ def _refusal(view: SidecarSetView, read: Read[Settings]) -> Refusal | None:
 
 def _labels_of(name: str, view: SidecarSetView, read: Read[Settings]) -> Mapping[str, str] | None:
     """Of a namespace, where they are asked for; None: it is not known."""
-    found = read.get(NAMESPACE_VIEWS, Key("", name)) if view.namespace_selector else None
-    return found.labels if found is not None else None
+    namespace = read.get(NAMESPACE_VIEWS, Key("", name)) if view.namespace_selector else None
+    return namespace.labels if namespace is not None else None

@@ -13,10 +13,10 @@ from pykruise.kube.documents import Document
 
 def status_of(snapshot: Snapshot, revision: StoredRevision) -> Document:
     """The status; how often a name was taken is part of it even when it never was."""
-    one, pods = snapshot.sidecarset, snapshot.pods
+    sidecar_set, pods = snapshot.sidecarset, snapshot.pods
     ready = [pod for pod in pods if pod.is_consistent and pod.is_ready]
     status = SidecarSetStatus(
-        observed_generation=max(one.generation, one.status.observed_generation),
+        observed_generation=max(sidecar_set.generation, sidecar_set.status.observed_generation),
         matched_pods=len(pods),
         updated_pods=sum(pod.is_updated for pod in pods),
         ready_pods=len(ready),

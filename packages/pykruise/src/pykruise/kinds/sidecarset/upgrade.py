@@ -36,18 +36,18 @@ SETTLED: Final = "0"
 
 
 def upgrade_patch(
-    managed: ManagedPod, one: ReadableSidecarSetView, *, revision: str, now: Instant
+    managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, revision: str, now: Instant
 ) -> Document:
     """What brings the pod to the SidecarSet's images, and says so in its annotations.
 
     `revision` is the name of the present one. Raises PatchError when annotations cannot be merged.
     """
-    contents = one.contents
+    contents = sidecar_set.contents
     pod = managed.pod
-    images, versions = _images(managed, contents, version=str(one.resource_version))
+    images, versions = _images(managed, contents, version=str(sidecar_set.resource_version))
     annotations = {
-        **_records(managed, one.name, contents, revision=revision, now=now),
-        **_state(managed, one, images, now=now),
+        **_records(managed, sidecar_set.name, contents, revision=revision, now=now),
+        **_state(managed, sidecar_set, images, now=now),
         **versions,
     }
     patched = with_patches(pod.annotations, contents.patch_pod_metadata)
@@ -59,7 +59,7 @@ def _patch(pod: PodView, annotations: Mapping[str, str], images: Mapping[str, st
     """Containers in the order of the pod, so that merging leaves the order as it is."""
     body: Document = {"metadata": {"annotations": dict(annotations)}}
     if images:
-        changed = [one.name for one in pod.containers if one.name in images]
+        changed = [container.name for container in pod.containers if container.name in images]
         body["spec"] = {"containers": [{"name": name, "image": images[name]} for name in changed]}
     return body
 
@@ -101,7 +101,7 @@ def _target(managed: ManagedPod, sidecar: Sidecar, has: Mapping[str, str]) -> tu
     is_first_serving, is_second_serving = (_is_serving(managed, name) for name in (first, second))
     if is_first_serving != is_second_serving:
         return (second, first) if is_first_serving else (first, second)
-    pairs = next(one for one in managed.pairs if one.sidecar.name == sidecar.name)
+    pairs = next(pair for pair in managed.pairs if pair.sidecar.name == sidecar.name)
     return pairs.other, pairs.working
 
 
@@ -117,14 +117,14 @@ def _records(
     at = format_time(now)
     full = _readable(managed, keys.SIDECARSET_HASH_ANNOTATION)
     imageless = _readable(managed, keys.SIDECARSET_IMAGELESS_ANNOTATION)
-    was_legacy = any(one.is_legacy for one in (*full.values(), *imageless.values()))
+    was_legacy = any(record.is_legacy for record in (*full.values(), *imageless.values()))
     record = Record(hash=contents.hashes.full, name=name, sidecars=contents.names, updated_at=at)
     full[name] = msgspec.structs.replace(record, revision=revision)
-    found = {keys.SIDECARSET_HASH_ANNOTATION: records_text(_dated(full, at))}
+    records = {keys.SIDECARSET_HASH_ANNOTATION: records_text(_dated(full, at))}
     if was_legacy:
         imageless[name] = msgspec.structs.replace(record, hash=contents.hashes.without_image)
-        found[keys.SIDECARSET_IMAGELESS_ANNOTATION] = records_text(_dated(imageless, at))
-    return found
+        records[keys.SIDECARSET_IMAGELESS_ANNOTATION] = records_text(_dated(imageless, at))
+    return records
 
 
 def _readable(managed: ManagedPod, key: str) -> dict[str, Record]:
@@ -136,33 +136,35 @@ def _readable(managed: ManagedPod, key: str) -> dict[str, Record]:
 
 def _dated(records: Mapping[str, Record], at: str) -> dict[str, Record]:
     return {
-        name: msgspec.structs.replace(one, updated_at=at) if one.is_legacy else one
-        for name, one in records.items()
+        name: msgspec.structs.replace(record, updated_at=at) if record.is_legacy else record
+        for name, record in records.items()
     }
 
 
 def _state(
-    managed: ManagedPod, one: ReadableSidecarSetView, images: Mapping[str, str], *, now: Instant
+    managed: ManagedPod, sidecar_set: ReadableSidecarSetView, images: Mapping[str, str], *, now: Instant
 ) -> dict[str, str]:
     """What the changed containers ran before. Written with every upgrade, even when no image differs."""
     states = dict(managed.states or {})
-    before = states.get(one.name) or State(revision=one.hashes.full, updated_at=format_time(now))
+    before = states.get(sidecar_set.name) or State(
+        revision=sidecar_set.hashes.full, updated_at=format_time(now)
+    )
     statuses = {status.name: status.image_id for status in managed.pod.container_statuses}
     changed = {name: statuses.get(name, "") for name in images}
-    states[one.name] = msgspec.structs.replace(before, image_ids={**before.image_ids, **changed})
+    states[sidecar_set.name] = msgspec.structs.replace(before, image_ids={**before.image_ids, **changed})
     return {keys.SIDECARSET_STATE_ANNOTATION: state_text(states)}
 
 
 # The end of a hot upgrade
 
 
-def can_be_reset(managed: ManagedPod, one: ReadableSidecarSetView) -> bool:
+def can_be_reset(managed: ManagedPod, sidecar_set: ReadableSidecarSetView) -> bool:
     """Whether a hot upgrade is over but for the old container: everything else runs and is ready."""
     if not _busy_twins(managed):
         return False
     idle = {pairs.other for pairs in managed.pairs}
     pod = managed.pod
-    names = [name for name in sidecars_in_pod(one.contents.containers) if name not in idle]
+    names = [name for name in sidecars_in_pod(sidecar_set.contents.containers) if name not in idle]
     if not is_consistent(pod, names, managed.state):
         return False
     is_ready = pod.phase == "Running" and pod.has_ready_condition
@@ -170,10 +172,10 @@ def can_be_reset(managed: ManagedPod, one: ReadableSidecarSetView) -> bool:
 
 
 def _busy_twins(managed: ManagedPod) -> list[HotUpgradePair]:
-    return [one for one in managed.pairs if not one.is_idle]
+    return [pair for pair in managed.pairs if not pair.is_idle]
 
 
-def reset_patch(managed: ManagedPod, one: ReadableSidecarSetView, *, now: Instant) -> Document:
+def reset_patch(managed: ManagedPod, sidecar_set: ReadableSidecarSetView, *, now: Instant) -> Document:
     """What makes the old containers of a hot upgrade idle again."""
     images: dict[str, str] = {}
     annotations: dict[str, str] = {}
@@ -181,4 +183,4 @@ def reset_patch(managed: ManagedPod, one: ReadableSidecarSetView, *, now: Instan
         images[pairs.other] = pairs.sidecar.empty_image
         annotations[f"{keys.SIDECARSET_VERSION_PREFIX}{pairs.other}"] = SETTLED
         annotations[f"{keys.SIDECARSET_VERSION_ALT_PREFIX}{pairs.working}"] = SETTLED
-    return _patch(managed.pod, {**annotations, **_state(managed, one, images, now=now)}, images)
+    return _patch(managed.pod, {**annotations, **_state(managed, sidecar_set, images, now=now)}, images)

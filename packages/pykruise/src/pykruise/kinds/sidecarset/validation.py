@@ -89,10 +89,10 @@ def _canary_errors(base: str, spec: SidecarSetSpec, facts: Facts, *, name: str, 
         return
     if was != base:
         yield invalid("metadata", base, "annotations[apps.kruise.io/sidecarset-base] is immutable")
-    found = next((one for one in facts.others if one.name == base), None)
-    if found is None:
+    sidecar_set = next((item for item in facts.others if item.name == base), None)
+    if sidecar_set is None:
         yield invalid("metadata", base, "base sidecarSet is not found")
-    elif found.base:
+    elif sidecar_set.base:
         yield invalid("metadata", base, "base sidecarSet cannot be canary")
     if spec.update_type != NOT_UPDATE:
         yield invalid("metadata", base, "RollingUpdate is not supported for canary sidecarSet")
@@ -112,11 +112,10 @@ def _spec_errors(
 def _shape_errors(given: Mapping[str, Any], spec: SidecarSetSpec) -> Iterator[Cause]:
     """What is wrong with selectors, and with the sidecars as a whole."""
     if spec.update_type == ROLLING_UPDATE:
-        for one in spec.init_containers or ():
-            if is_native(one):
-                detail = (
-                    f"init container {one.get('name')} keeps running and cannot be upgraded; use {NOT_UPDATE}"
-                )
+        for container in spec.init_containers or ():
+            if is_native(container):
+                name = container.get("name")
+                detail = f"init container {name} keeps running and cannot be upgraded; use {NOT_UPDATE}"
                 yield required(STRATEGY, detail)
     if given.get("selector") is None:
         yield required("spec.selector", "no selector defined for SidecarSet")

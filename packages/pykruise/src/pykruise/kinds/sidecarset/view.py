@@ -174,14 +174,14 @@ def _selectors_of(spec: SidecarSetSpec | None) -> Mapping[str, Selector]:
         NAMESPACES: spec.namespace_selector,
         UPDATED: spec.update_strategy.selector if spec.update_strategy else None,
     }
-    found: dict[str, Selector] = {}
+    selectors: dict[str, Selector] = {}
     for field, selector in given.items():
         try:
             if selector is not None:
-                found[field] = selector_from(msgspec.to_builtins(selector))
+                selectors[field] = selector_from(msgspec.to_builtins(selector))
         except SelectorError as error:
             raise _SelectorProblemError(f"{field}: {error}") from error
-    return found
+    return selectors
 
 
 def _named(selector: LabelSelector | None) -> tuple[str, ...]:
@@ -191,7 +191,7 @@ def _named(selector: LabelSelector | None) -> tuple[str, ...]:
     named = (selector.match_labels or {}).get(NAMESPACE_NAME_LABEL)
     if named is not None:
         return (named,)
-    for one in selector.match_expressions or ():
-        if one.key == NAMESPACE_NAME_LABEL and one.operator == "In":
-            return tuple(one.values or ())
+    for expression in selector.match_expressions or ():
+        if expression.key == NAMESPACE_NAME_LABEL and expression.operator == "In":
+            return tuple(expression.values or ())
     return ()

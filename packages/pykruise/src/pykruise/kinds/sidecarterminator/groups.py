@@ -30,37 +30,39 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
 
 def groups_of(pod: PodView, *, is_virtual: bool) -> Groups:
     """Who is ended how. What asks for nothing that this node can do is in no group."""
-    sidecars = [(one, one.ends_with_job) for one in pod.containers]
+    sidecars = [(container, container.ends_with_job) for container in pod.containers]
     if is_virtual:
-        return Groups(by_image=tuple(one for one, ends in sidecars if ends is not None and ends.image))
-    killed = [(one, ends) for one, ends in sidecars if ends is not None and ends.is_killed]
+        return Groups(
+            by_image=tuple(sidecar for sidecar, ends in sidecars if ends is not None and ends.image)
+        )
+    killed = [(sidecar, ends) for sidecar, ends in sidecars if ends is not None and ends.is_killed]
     return Groups(
-        normal=tuple(one for one, ends in killed if not ends.is_ignored),
-        ignored=tuple(one for one, ends in killed if ends.is_ignored),
+        normal=tuple(container for container, ends in killed if not ends.is_ignored),
+        ignored=tuple(container for container, ends in killed if ends.is_ignored),
     )
 
 
 def mains(pod: PodView) -> list[ContainerFacts]:
     """The containers that are no sidecars."""
-    return [one for one in pod.containers if one.ends_with_job is None]
+    return [container for container in pod.containers if container.ends_with_job is None]
 
 
 def is_completed(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
     """Whether all of them have ended, where each has a status."""
-    names = {one.name for one in containers}
-    return all(one.exit_code is not None for one in pod.container_statuses if one.name in names)
+    names = {container.name for container in containers}
+    return all(status.exit_code is not None for status in pod.container_statuses if status.name in names)
 
 
 def running(pod: PodView, containers: Sequence[ContainerFacts]) -> list[ContainerFacts]:
     """Those that have not ended, as far as is known."""
-    ended = {one.name for one in pod.container_statuses if one.exit_code is not None}
-    return [one for one in containers if one.name not in ended]
+    ended = {status.name for status in pod.container_statuses if status.exit_code is not None}
+    return [container for container in containers if container.name not in ended]
 
 
 def succeeded(pod: PodView, containers: Iterable[ContainerFacts]) -> bool:
     """Whether all of them have ended well."""
-    names = {one.name for one in containers}
-    return all(one.exit_code == 0 for one in pod.container_statuses if one.name in names)
+    names = {container.name for container in containers}
+    return all(status.exit_code == 0 for status in pod.container_statuses if status.name in names)
 
 
 def is_interesting(pod: PodView) -> bool:

@@ -83,14 +83,22 @@ def _joined(pod: PodView, steps: Sequence[Step]) -> Plan:
 
 
 def _named(containers: Sequence[ContainerFacts]) -> str:
-    return ", ".join(one.name for one in containers)
+    return ", ".join(container.name for container in containers)
 
 
 def _new_images(snapshot: Snapshot, containers: Sequence[ContainerFacts]) -> list[Step]:
-    changed = [one for one in containers if one.ends_with_job and one.image != one.ends_with_job.image]
+    changed = [
+        container
+        for container in containers
+        if container.ends_with_job and container.image != container.ends_with_job.image
+    ]
     if not changed:
         return []
-    images = [{"name": one.name, "image": one.ends_with_job.image} for one in changed if one.ends_with_job]
+    images = [
+        {"name": container.name, "image": container.ends_with_job.image}
+        for container in changed
+        if container.ends_with_job
+    ]
     note = Note(
         reason=EVENT,
         message=f"Kruise SidecarTerminator is trying to terminate sidecar {_named(changed)} using in-place update",
@@ -142,7 +150,7 @@ def _kill(snapshot: Snapshot, containers: Sequence[ContainerFacts]) -> list[Step
         },
         "spec": {
             "podName": pod.name,
-            "containers": [{"name": one.name} for one in containers],
+            "containers": [{"name": container.name} for container in containers],
             "strategy": {"forceRecreate": True, "failurePolicy": "Ignore"},
         },
     }

@@ -50,9 +50,9 @@ def validating(
 
     async def errors(request: AdmissionRequest, doc: Document, spec: StatefulSetSpec) -> list[Cause]:
         managed = await managed_selector_of(request, revisions)
-        found = errors_of(doc, spec, old=request.old_object, managed=managed)
+        causes = errors_of(doc, spec, old=request.old_object, managed=managed)
         if resizes_claims and request.old_object is not None:
-            found += await claim_errors(spec, request.old_object, classes)
-        return found
+            causes += await claim_errors(spec, request.old_object, classes)
+        return causes
 
     return _REVIEWS.judging(errors)

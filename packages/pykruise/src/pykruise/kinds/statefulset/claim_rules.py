@@ -32,7 +32,7 @@ async def claim_errors(
     if len(new) != len(before):
         problem = "templates may be neither added nor removed while claims follow them"
         return [invalid(FIELD, len(new), problem)]
-    by_name = {template_name(one): one for one in before}
+    by_name = {template_name(entry): entry for entry in before}
     errors: list[Cause] = []
     resized: list[dict[str, Any]] = []
     for template in new:
@@ -49,8 +49,8 @@ async def claim_errors(
 
 
 def _spec(template: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = template.get("spec") or {}
-    return found
+    spec: Mapping[str, Any] = template.get("spec") or {}
+    return spec
 
 
 def _sizes(template: Mapping[str, Any]) -> tuple[int, int]:
@@ -60,10 +60,10 @@ def _sizes(template: Mapping[str, Any]) -> tuple[int, int]:
 
 def _shape_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Cause]:
     field = f"{FIELD}[{template_name(new)}]"
-    wanted, there = (_spec(one).get("storageClassName") for one in (new, old))
+    wanted, there = (_spec(entry).get("storageClassName") for entry in (new, old))
     if None not in (wanted, there) and wanted != there:
         yield invalid(field, wanted, f"the storage class of claims cannot change (it is {there})")
-    modes, had = (list(_spec(one).get("accessModes") or ()) for one in (new, old))
+    modes, had = (list(_spec(entry).get("accessModes") or ()) for entry in (new, old))
     if modes != had:
         yield invalid(field, modes, "the access modes of claims cannot change")
 
@@ -72,15 +72,15 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
     if classes is None:
         return []
     try:
-        found = await classes()
+        result = await classes()
     except KubeError as error:
         return [invalid(FIELD, "", f"storage classes cannot be looked up: {error}")]
-    by_name = {one["metadata"]["name"]: one for one in found}
+    by_name = {entry["metadata"]["name"]: entry for entry in result}
     errors: list[Cause] = []
     for template in templates:
         field = f"{FIELD}[{template_name(template)}].spec"
         name = _spec(template).get("storageClassName")
-        chosen = by_name.get(name) if name is not None else _default(found)
+        chosen = by_name.get(name) if name is not None else _default(result)
         if chosen is None:
             if name:
                 errors.append(invalid(f"{field}.storageClassName", name, "there is no such storage class"))
@@ -92,5 +92,5 @@ async def _class_errors(templates: Sequence[Mapping[str, Any]], classes: ClassLo
 
 def _default(classes: Sequence[Document]) -> Document | None:
     """The newest class that is marked as default."""
-    marked = [one for one in classes if annotations_of(one).get(_IS_DEFAULT) == "true"]
-    return max(marked, key=lambda one: one["metadata"].get("creationTimestamp") or "", default=None)
+    marked = [class_ for class_ in classes if annotations_of(class_).get(_IS_DEFAULT) == "true"]
+    return max(marked, key=lambda entry: entry["metadata"].get("creationTimestamp") or "", default=None)

@@ -62,7 +62,7 @@ def stale_claim(ws: WorkingSet, slot: Slot) -> str:
     if not _policy(ws)[0]:
         return ""
     for claim in ws.claims_of(slot.ordinal):
-        if any(one.name == slot.name and one.kind == _POD for one in claim.owners):
+        if any(owner.name == slot.name and owner.kind == _POD for owner in claim.owners):
             return claim.name
     return ""
 
@@ -90,7 +90,9 @@ def claims_to_create(ws: WorkingSet, slot: Slot) -> tuple[tuple[Step, ...], Reas
         labels=ws.spec.selector.match_labels or {},
         owner_references=[_set_reference(ws)] if _policy(ws)[1] else [],
     )
-    steps = [_create_step(ws, one, pod=slot.name) for one in wanted if one["metadata"]["name"] not in present]
+    steps = [
+        _create_step(ws, entry, pod=slot.name) for entry in wanted if entry["metadata"]["name"] not in present
+    ]
     for claim in present.values():
         # Before the pod comes: garbage collection would take the claim of its predecessor away under it.
         if slot.pod is None and not claim.is_deleting and (step := _owner_step(ws, claim, slot.name)):
@@ -141,8 +143,8 @@ def _set_reference(ws: WorkingSet) -> Document:
 def owner_steps(ws: WorkingSet, pod: PodView, *, is_surplus: bool) -> tuple[Step, ...]:
     """Patches of the pod's claims whose owners are not those that the policy wants."""
     surplus = pod if is_surplus else None
-    found = (_owner_step(ws, claim, pod.name, surplus=surplus) for claim in ws.claims_of(ws.ordinal(pod)))
-    return tuple(step for step in found if step is not None)
+    result = (_owner_step(ws, claim, pod.name, surplus=surplus) for claim in ws.claims_of(ws.ordinal(pod)))
+    return tuple(step for step in result if step is not None)
 
 
 def _owner_step(
@@ -160,16 +162,16 @@ def _owner_step(
         wanted.append(pod_reference(surplus))
     elif when_deleted:
         wanted.append(_set_reference(ws))
-    keep = {one["uid"] for one in wanted}
+    keep = {entry["uid"] for entry in wanted}
     uid = ws.snapshot.statefulset.uid
-    wrong = [one for one in claim.owners if _is_ours(one, name, uid) and one.uid not in keep]
-    missing = [one for one in wanted if one["uid"] not in {owner.uid for owner in claim.owners}]
+    wrong = [owner for owner in claim.owners if _is_ours(owner, name, uid) and owner.uid not in keep]
+    missing = [entry for entry in wanted if entry["uid"] not in {owner.uid for owner in claim.owners}]
     if not wrong and not missing:
         return None
     body: dict[str, Any] = {
         "metadata": {
             "uid": claim.uid,
-            "ownerReferences": [*({"$patch": "delete", "uid": one.uid} for one in wrong), *missing],
+            "ownerReferences": [*({"$patch": "delete", "uid": owner.uid} for owner in wrong), *missing],
         }
     }
     return Step(
@@ -182,7 +184,7 @@ def _owner_step(
 
 
 def _because(wanted: list[Document]) -> str:
-    owners = " and ".join(f"{one['kind']} {one['name']}" for one in wanted)
+    owners = " and ".join(f"{entry['kind']} {entry['name']}" for entry in wanted)
     goes = f"it goes with {owners}" if owners else "it stays when its pod or the set is deleted"
     return f"persistentVolumeClaimRetentionPolicy: {goes}"
 

@@ -64,7 +64,7 @@ class Growth:
 
     def __init__(self, ws: WorkingSet) -> None:
         self._ws = ws
-        self.templates = [_template(one) for one in ws.spec.volume_claim_templates or ()]
+        self.templates = [_template(template) for template in ws.spec.volume_claim_templates or ()]
         """In their order."""
         strategy = ws.spec.volume_claim_update_strategy
         self.is_on = (
@@ -119,10 +119,10 @@ class Growth:
                     "delete it (and its pod) to have it made anew"
                 )
             if claim.storage_class:
-                found = self._ws.snapshot.storage_classes.get(claim.storage_class)
-                if found is None or not found.allows_expansion:
+                storage_class = self._ws.snapshot.storage_classes.get(claim.storage_class)
+                if storage_class is None or not storage_class.allows_expansion:
                     return f"claim {claim.name} cannot grow: storage class {claim.storage_class} " + (
-                        "is not there" if found is None else "does not set allowVolumeExpansion"
+                        "is not there" if storage_class is None else "does not set allowVolumeExpansion"
                     )
         return ""
 

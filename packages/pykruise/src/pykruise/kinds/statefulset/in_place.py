@@ -19,7 +19,7 @@ class Differences(ByRevision):
     """What separates pods from the update revision."""
 
     def __init__(self, ws: WorkingSet) -> None:
-        super().__init__({one.hash: one for one in ws.revisions})
+        super().__init__({revision.hash: revision for revision in ws.revisions})
         self._ws = ws
 
     def between(self, old: RevisionView | None) -> UpdateSpec | NotInPlace:

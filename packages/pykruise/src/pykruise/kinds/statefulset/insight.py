@@ -31,7 +31,7 @@ def has_claim(document: Document, claim: Document) -> bool:
     """By name: its PVCs need not have it as an owner."""
     name = document["metadata"]["name"]
     templates = document["spec"].get("volumeClaimTemplates") or ()
-    names = [f"{(one.get('metadata') or {}).get('name')}-{name}" for one in templates]
+    names = [f"{(template.get('metadata') or {}).get('name')}-{name}" for template in templates]
     return split_name(claim["metadata"]["name"])[0] in names
 
 

@@ -102,9 +102,9 @@ def _owners_of_claim(change: Change[ClaimView], around: Around[Settings]) -> Ite
 
 def _sets_of(claim: ClaimView, around: Around[Settings]) -> Iterator[Key]:
     base, _ = split_name(claim.name)
-    for one in around.by_index(STATEFUL_SET_VIEWS, BY_NAMESPACE, claim.namespace):
-        if base.endswith(f"-{one.name}"):
-            yield one.key
+    for stateful_set in around.by_index(STATEFUL_SET_VIEWS, BY_NAMESPACE, claim.namespace):
+        if base.endswith(f"-{stateful_set.name}"):
+            yield stateful_set.key
 
 
 def _growing_with_class(change: Change[StorageClassView], around: Around[Settings]) -> Iterator[Key]:
@@ -112,9 +112,9 @@ def _growing_with_class(change: Change[StorageClassView], around: Around[Setting
     old, new = change.old, change.new
     if old is not None and new is not None and old.allows_expansion == new.allows_expansion:
         return
-    for one in around.all(STATEFUL_SET_VIEWS):
-        if one.spec is not None and one.spec.volume_claim_update_strategy is not None:
-            yield one.key
+    for stateful_set in around.all(STATEFUL_SET_VIEWS):
+        if stateful_set.spec is not None and stateful_set.spec.volume_claim_update_strategy is not None:
+            yield stateful_set.key
 
 
 def _known(key: Key, around: Around[Settings]) -> tuple[Key, ...]:

@@ -181,10 +181,13 @@ def _truncated(ws: WorkingSet) -> list[Chain]:
 def _warning_notes(snapshot: Snapshot, status: StatefulSetStatus) -> Sequence[Note]:
     """Of what keeps pods from serving. What cannot be updated has an event of its own."""
     waiting = [
-        one for one in status.conditions or () if (one.type, one.reason) != (WAITING, Code.CANNOT_UPDATE)
+        condition
+        for condition in status.conditions or ()
+        if (condition.type, condition.reason) != (WAITING, Code.CANNOT_UPDATE)
     ]
     return warning_notes(
-        snapshot.statefulset.status.conditions, [one for one in waiting if one.type == WAITING]
+        snapshot.statefulset.status.conditions,
+        [condition for condition in waiting if condition.type == WAITING],
     )
 
 
@@ -213,11 +216,11 @@ def _problems(snapshot: Readable) -> list[Problem]:
     problems = limits_of(spec)[1]
     if not statefulset.selector.matches(pod_labels(spec.template)):
         problems.append("spec.template.metadata.labels: do not match spec.selector")
-    return [Problem(one) for one in problems]
+    return [Problem(problem) for problem in problems]
 
 
 def _refused(snapshot: Snapshot, problems: Sequence[Problem]) -> StatefulSetStatus:
-    message = "; ".join(one.message for one in problems)
+    message = "; ".join(problem.message for problem in problems)
     status = _observed(snapshot)
     kept = without(status.conditions or (), SELECTOR_MISMATCH, WAITING, FAILED_CREATE)
     conditions = with_condition(
@@ -238,13 +241,13 @@ def _observed(snapshot: Snapshot) -> StatefulSetStatus:
     """The stored status with the counters as they are now."""
     statefulset = snapshot.statefulset
     spec = statefulset.spec
-    found = observed(
+    stateful_set_status = observed(
         statefulset.status,
         snapshot.pods,
         min_ready_seconds=limits_of(spec)[0].min_ready_seconds if spec else 0,
         now=snapshot.now,
     )
-    return msgspec.structs.replace(found, observed_generation=statefulset.generation)
+    return msgspec.structs.replace(stateful_set_status, observed_generation=statefulset.generation)
 
 
 _FRAME: Final = Frame(

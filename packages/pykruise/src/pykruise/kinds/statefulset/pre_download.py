@@ -45,5 +45,5 @@ def _not_needed(ws: WorkingSet, differences: Differences) -> str:
     )
     if why:
         return why
-    found = differences.between(ws.current)
-    return f"pods are recreated: {found.reason}" if isinstance(found, NotInPlace) else ""
+    result = differences.between(ws.current)
+    return f"pods are recreated: {result.reason}" if isinstance(result, NotInPlace) else ""

@@ -102,14 +102,14 @@ def plan_scale(ws: WorkingSet) -> Scale:
     return _parallel(ws) if ws.spec.is_parallel else _ordered(ws)
 
 
-def _fill(ws: WorkingSet, slot: Slot, choice: RevisionChoice, found: _Found) -> None:
+def _fill(ws: WorkingSet, slot: Slot, choice: RevisionChoice, value: _Found) -> None:
     """What the slot needs to have its pod."""
     if slot.pod is None:
-        _create(ws, slot, choice, found)
+        _create(ws, slot, choice, value)
     elif slot.pod.phase in FINISHED:
-        _replace(ws, slot.pod, found)
+        _replace(ws, slot.pod, value)
     else:
-        _mend(ws, slot, slot.pod, found)
+        _mend(ws, slot, slot.pod, value)
 
 
 def _has_available(ws: WorkingSet, slot: Slot) -> bool:
@@ -121,21 +121,21 @@ def _has_available(ws: WorkingSet, slot: Slot) -> bool:
 
 
 def _ordered(ws: WorkingSet) -> Scale:
-    found = _Found()
+    result = _Found()
     choice = RevisionChoice(ws)
     for slot in ws.slots:
         pod = slot.pod
-        _fill(ws, slot, choice, found)
+        _fill(ws, slot, choice, result)
         if _has_available(ws, slot):
             continue
         advances = False
         if pod is not None and pod.phase not in FINISHED:
-            found.skipped.setdefault(pod.name, _why_not_available(ws, pod))
+            result.skipped.setdefault(pod.name, _why_not_available(ws, pod))
             advances = not pod.is_deleting and (pod.state in _TAKEN_OUT or pod.is_specified_delete)
         # What was taken out of service by an update or deletion is brought on all the same: only that ends it.
-        return Scale(phase=found.phase(), may_update=advances, only=slot.name)
+        return Scale(phase=result.phase(), may_update=advances, only=slot.name)
     stages, skipped, may_update = _surplus_in_order(ws)
-    return Scale(phase=found.phase(stages, skipped), may_update=may_update)
+    return Scale(phase=result.phase(stages, skipped), may_update=may_update)
 
 
 def _surplus_in_order(ws: WorkingSet) -> tuple[Sequence[Stage], dict[str, Reason], bool]:
@@ -152,12 +152,12 @@ def _surplus_in_order(ws: WorkingSet) -> tuple[Sequence[Stage], dict[str, Reason
         waits = _why_surplus_waits(ws, pod)
         if waits is None:
             steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
-    for one, deletion in ((pod, steps), *((other, ()) for other in others)):
-        if found := (*owner_steps(ws, one, is_surplus=True), *deletion):
-            chains.append(pod_chain(one, *found))
+    for value, deletion in ((pod, steps), *((other, ()) for other in others)):
+        if result := (*owner_steps(ws, value, is_surplus=True), *deletion):
+            chains.append(pod_chain(value, *result))
     skipped = {pod.name: waits} if waits else {}
     later = Reason(Code.TURN, f"surplus; goes after pod {pod.name}")
-    skipped |= {one.name: later for one in others}
+    skipped |= {pod.name: later for pod in others}
     return stage_of(Purpose.DELETE_SURPLUS_PODS, chains), skipped, False
 
 
@@ -179,25 +179,27 @@ def _why_surplus_waits(ws: WorkingSet, pod: PodView) -> Reason | None:
 
 
 def _parallel(ws: WorkingSet) -> Scale:
-    found = _Found()
+    result = _Found()
     choice = RevisionChoice(ws)
     budget = ws.limits.scale_max_unavailable
     exhausted = False
     is_partial = False
     for index, slot in enumerate(ws.slots):
-        if found.is_full:
+        if result.is_full:
             is_partial = True
             break
-        _fill(ws, slot, choice, found)
+        _fill(ws, slot, choice, result)
         if budget is not None and not _has_available(ws, slot):
             budget -= 1
             if budget <= 0:
-                exhausted = any(one.pod is None or one.pod.phase in FINISHED for one in ws.slots[index + 1 :])
+                exhausted = any(
+                    slot.pod is None or slot.pod.phase in FINISHED for slot in ws.slots[index + 1 :]
+                )
                 break
     if exhausted:
-        found.notes.append(_limit_note(ws))
+        result.notes.append(_limit_note(ws))
     stages, skipped = _surplus_at_once(ws)
-    return Scale(phase=found.phase(stages, skipped, is_partial=is_partial), exhausted=exhausted)
+    return Scale(phase=result.phase(stages, skipped, is_partial=is_partial), exhausted=exhausted)
 
 
 def _limit_note(ws: WorkingSet) -> Note:
@@ -216,8 +218,8 @@ def _surplus_at_once(ws: WorkingSet) -> tuple[Sequence[Stage], dict[str, Reason]
             steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because="surplus")
         if waits:
             skipped[pod.name] = waits
-        if found := (*owner_steps(ws, pod, is_surplus=True), *steps):
-            chains.append(pod_chain(pod, *found))
+        if result := (*owner_steps(ws, pod, is_surplus=True), *steps):
+            chains.append(pod_chain(pod, *result))
     # A quota that lets no pod be made must not keep surplus ones, which fill it, from going.
     return stage_of(Purpose.DELETE_SURPLUS_PODS, chains, ramp=True, regardless=True), skipped
 
@@ -237,17 +239,17 @@ def _unmounted_note(names: list[str]) -> list[Note]:
 # One slot
 
 
-def _create(ws: WorkingSet, slot: Slot, choice: RevisionChoice, found: _Found) -> None:
+def _create(ws: WorkingSet, slot: Slot, choice: RevisionChoice, value: _Found) -> None:
     revision = choice.of(slot)
     if stale := stale_claim(ws, slot):
         message = f"is not made before claim {stale}, which goes with its last pod, is gone"
-        found.skipped[slot.name] = Reason(Code.CLAIM, message, USES_CLAIM)
+        value.skipped[slot.name] = Reason(Code.CLAIM, message, USES_CLAIM)
         return
     steps, waits = claims_to_create(ws, slot)
     if waits:
-        found.skipped[slot.name] = waits
+        value.skipped[slot.name] = waits
         if steps:
-            found.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
+            value.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
         return
     document = pod_document(ws, slot, revision)
     step = Step(
@@ -256,39 +258,39 @@ def _create(ws: WorkingSet, slot: Slot, choice: RevisionChoice, found: _Found) -
         done=Note(reason="SuccessfulCreate", message=f"created pod {slot.name}"),
         failed=Note(reason="FailedCreate", message=f"failed to create pod {slot.name}", warning=True),
     )
-    found.create.append(Chain(subject=slot.name, steps=(*steps, step)))
+    value.create.append(Chain(subject=slot.name, steps=(*steps, step)))
 
 
-def _replace(ws: WorkingSet, pod: PodView, found: _Found) -> None:
+def _replace(ws: WorkingSet, pod: PodView, value: _Found) -> None:
     """A pod that has ended makes room for its successor."""
     if pod.is_deleting:
-        found.skipped[pod.name] = TERMINATES
+        value.skipped[pod.name] = TERMINATES
         return
     because = f"has ended ({pod.phase}); its successor comes after it"
     steps, waits = delete_steps(pod, hook=ws.spec.hooks.pre_delete, now=ws.now, because=because)
     if steps:
-        found.replace.append(pod_chain(pod, *steps))
+        value.replace.append(pod_chain(pod, *steps))
     elif waits is not None:
-        found.skipped[pod.name] = waits
+        value.skipped[pod.name] = waits
 
 
-def _mend(ws: WorkingSet, slot: Slot, pod: PodView, found: _Found) -> None:
+def _mend(ws: WorkingSet, slot: Slot, pod: PodView, value: _Found) -> None:
     """What a pod that runs, or is about to, has lost: claims, their owners, and the labels with its number."""
     if pod.is_deleting:
         return
     if pod.phase == "Pending" and lacks_claim(ws, slot.ordinal):
         steps, waits = claims_to_create(ws, slot)
         if steps:
-            found.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
+            value.claims.append(Chain(subject=f"claims of {slot.name}", steps=steps))
         if waits:
-            found.skipped[pod.name] = waits
-    found.claims += (
+            value.skipped[pod.name] = waits
+    value.claims += (
         Chain(subject=step.action.key.name, steps=(step,)) for step in owner_steps(ws, pod, is_surplus=False)
     )
     if pod.labels.get(POD_NAME_LABEL) != pod.name:
-        found.repair.append(pod_chain(pod, _relabel(ws, slot, pod)))
+        value.repair.append(pod_chain(pod, _relabel(ws, slot, pod)))
     if lacks_volume(ws, pod, slot.ordinal):
-        found.unmounted.append(pod.name)
+        value.unmounted.append(pod.name)
 
 
 def _relabel(ws: WorkingSet, slot: Slot, pod: PodView) -> Step:

@@ -94,7 +94,7 @@ STATEFUL_SET_VIEWS: Final = Views[StatefulSetView](
         candidate_of=template_candidate,
         derived=lambda spec, _: {"selector": selector_of(spec.selector)},
     ),
-    indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
+    indexes={BY_NAMESPACE: lambda stateful_set: (stateful_set.namespace,)},
 )
 
 
@@ -124,13 +124,13 @@ _decode_class = msgspec.json.Decoder(_Class).decode
 
 def project_storage_class(raw: bytes | msgspec.Raw) -> StorageClassView:
     """A StorageClass's view. Raises msgspec.DecodeError for what is none."""
-    found = _decode_class(raw)
-    meta = found.metadata
+    result = _decode_class(raw)
+    meta = result.metadata
     return StorageClassView(
         name=meta.name,
         uid=meta.uid,
         resource_version=int(meta.resource_version),
-        allows_expansion=found.allow_volume_expansion is True,
+        allows_expansion=result.allow_volume_expansion is True,
     )
 
 
@@ -193,8 +193,8 @@ async def snapshot(view: StatefulSetView, read: Read[Settings]) -> Snapshot:
         revisions=around.own,
         orphaned_revisions=around.free,
         other_revisions=around.others,
-        claims={name: found for name, found in claims.items() if found is not None},
-        storage_classes={one.name: one for one in classes},
+        claims={name: claim for name, claim in claims.items() if claim is not None},
+        storage_classes={class_.name: class_ for class_ in classes},
         pull_jobs=pull_jobs_of(view, read),
         now=read.now(),
         settings=settings,

@@ -70,9 +70,11 @@ def status_of(
     if _is_complete(ws, counted):
         current = ws.update.name
         counted["current_replicas"] = counted["updated_replicas"]
-    conditions: list[PlainCondition] = [one for one in stored.conditions or () if one.type in kept]
+    conditions: list[PlainCondition] = [
+        condition for condition in stored.conditions or () if condition.type in kept
+    ]
     if failure is not None:
-        old = [one for one in stored.conditions or () if one.type == FAILED_UPDATE]
+        old = [condition for condition in stored.conditions or () if condition.type == FAILED_UPDATE]
         conditions = with_condition(
             [*without(conditions, FAILED_UPDATE), *old],
             FAILED_UPDATE,
@@ -80,7 +82,7 @@ def status_of(
             message=failure.message,
             now=ws.now,
         )
-    old_waiting = [one for one in stored.conditions or () if one.type == WAITING]
+    old_waiting = [condition for condition in stored.conditions or () if condition.type == WAITING]
     # Beside a failure only what a person has to do counts: that pods are being created would contradict it.
     is_said = waiting is not None and (bool(waiting.remedy) or not conditions)
     conditions = with_waiting([*conditions, *old_waiting], waiting if is_said else None, now=ws.now)
@@ -111,7 +113,7 @@ def _is_complete(ws: WorkingSet, counted: dict[str, Any]) -> bool:
 def _claim_statuses(ws: WorkingSet) -> list[ClaimStatus]:
     """One entry for each claim template, over the pods that are wanted."""
     growth = Growth(ws)
-    compatible = dict.fromkeys((one.name for one in growth.templates), 0)
+    compatible = dict.fromkeys((template.name for template in growth.templates), 0)
     ready = dict(compatible)
     for slot in ws.slots if growth.templates else ():
         for template, claim in growth.claims(slot.ordinal):
@@ -120,11 +122,11 @@ def _claim_statuses(ws: WorkingSet) -> list[ClaimStatus]:
                 ready[template.name] += template.is_ready_in(claim)
     return [
         ClaimStatus(
-            volume_claim_name=one.name,
-            compatible_replicas=compatible[one.name],
-            compatible_ready_replicas=ready[one.name],
+            volume_claim_name=template.name,
+            compatible_replicas=compatible[template.name],
+            compatible_ready_replicas=ready[template.name],
         )
-        for one in growth.templates
+        for template in growth.templates
     ]
 
 

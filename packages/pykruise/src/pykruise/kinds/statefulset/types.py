@@ -164,7 +164,7 @@ class StatefulSetSpec(CommonSpec, SpecWithPolicy[RollingUpdate], frozen=True, kw
     @property
     def claim_names(self) -> list[str]:
         """Names of the claim templates, in their order."""
-        return [template_name(one) for one in self.volume_claim_templates or ()]
+        return [template_name(template) for template in self.volume_claim_templates or ()]
 
 
 class ClaimStatus(Typed, frozen=True, kw_only=True):

@@ -237,21 +237,21 @@ def _to_update_revision(current: _Pass, pod: PodView, differences: Differences) 
     if pod.state not in _UPDATABLE:
         current.act(pod, (), unknown_state(pod))
         return True
-    found = differences.of(pod)
-    if isinstance(found, NotInPlace):
+    result = differences.of(pod)
+    if isinstance(result, NotInPlace):
         if ws.spec.policy == PodUpdatePolicy.IN_PLACE_ONLY:
-            why = only_in_place(found.reason)
+            why = only_in_place(result.reason)
             failure = Reason(Code.CANNOT_UPDATE, f"pod {pod.name} {why.message}")
             current.fail(pod, why, failure=failure, event="FailedUpdatePodInPlace")
             return False
-        reason = f" ({found.reason})" if ws.spec.is_in_place else ""
+        reason = f" ({result.reason})" if ws.spec.is_in_place else ""
         current.delete(pod, f"recreated for revision {ws.update.name}{reason}")
         return True
     if pod.state == LifecycleState.PREPARING_DELETE:
         # It comes back to service first (refresh.py): an update in place is no reason to go.
         current.act(pod, (), COMES_BACK)
         return True
-    steps, waits = update_turn(pod, found, target_of(ws))
+    steps, waits = update_turn(pod, result, target_of(ws))
     current.begun += bool(steps)
     current.act(pod, steps, waits)
     return True

@@ -103,7 +103,7 @@ def errors_of(
 
 def _claim_volumes(spec: StatefulSetSpec) -> list[str]:
     """Volumes that claims bring. One of the template with the same name gives way; bad names are errors below."""
-    own = {one.get("name") for one in get_path(spec.template, "spec", "volumes") or ()}
+    own = {volume.get("name") for volume in get_path(spec.template, "spec", "volumes") or ()}
     return [name for name in dict.fromkeys(spec.claim_names) if name and name not in own]
 
 
@@ -124,10 +124,10 @@ def last_pod_names(doc: Mapping[str, Any]) -> list[str]:
     return [] if last is None else [pod_name(doc["metadata"]["name"], last)]
 
 
-def _name_errors(metadata: Mapping[str, Any], found: list[Cause]) -> Iterator[Cause]:
+def _name_errors(metadata: Mapping[str, Any], causes: list[Cause]) -> Iterator[Cause]:
     """Its pods are hosts in DNS: no dots. What is wrong with the name as any object's is an error already."""
     name = metadata.get("name")
-    if name and not any(cause.field == "metadata.name" for cause in found):
+    if name and not any(cause.field == "metadata.name" for cause in causes):
         yield from (invalid("metadata.name", name, problem) for problem in is_dns1123_label(name))
 
 
@@ -228,7 +228,7 @@ def _retention_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     for field, value in (("whenDeleted", policy.when_deleted), ("whenScaled", policy.when_scaled)):
         if value not in (*Retention,):
             path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
-            yield not_supported(path, value, [str(one) for one in reversed(Retention)])
+            yield not_supported(path, value, [str(retention) for retention in reversed(Retention)])
 
 
 def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
@@ -238,7 +238,9 @@ def _further_errors(spec: StatefulSetSpec) -> Iterator[Cause]:
     strategy = spec.volume_claim_update_strategy
     if strategy is not None and strategy.type not in ("", *ClaimUpdateType):
         yield not_supported(
-            "spec.volumeClaimUpdateStrategy.type", strategy.type, [str(one) for one in ClaimUpdateType]
+            "spec.volumeClaimUpdateStrategy.type",
+            strategy.type,
+            [str(claim_update_type) for claim_update_type in ClaimUpdateType],
         )
     seen: set[str] = set()
     for index, name in enumerate(spec.claim_names):
@@ -256,9 +258,11 @@ def _in_place_only_errors(
     """Under InPlaceOnly pods are never recreated, so only images of containers may change."""
     if spec.policy != PodUpdatePolicy.IN_PLACE_ONLY:
         return
-    before, after = (get_path(one, "spec", "template", "spec") for one in (old, doc))
+    before, after = (get_path(entry, "spec", "template", "spec") for entry in (old, doc))
     operations = diff_json({"spec": before}, {"spec": after})
-    others = [f"{one['op']} {one['path']}" for one in operations if not _is_image(one)]
+    others = [
+        f"{operation['op']} {operation['path']}" for operation in operations if not _is_image(operation)
+    ]
     if others:
         problem = f"only images may change in spec.template.spec under InPlaceOnly, not {', '.join(others)}"
         yield forbidden("spec.template.spec", problem)

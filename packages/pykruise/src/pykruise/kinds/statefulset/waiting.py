@@ -48,7 +48,7 @@ def waiting_of(
         min_ready_seconds=ws.limits.min_ready_seconds,
         now=ws.now,
     )
-    stuck = [(pod, found) for pod, found in obstacles if not found.is_wait]
+    stuck = [(pod, reason) for pod, reason in obstacles if not reason.is_wait]
     hard = [pair for pair in stuck if pair[1].code != Code.NOT_READY]
     missing = _of_missing(ws, scale, skipped)
     is_being_made = missing is not None and missing.code == Code.CREATING and ws.spec.is_parallel
@@ -70,14 +70,14 @@ def waiting_of(
 
 def _held(ws: WorkingSet) -> list[tuple[PodView, Reason]]:
     """Pods that are to go and are kept: by finalizers, or surplus ones by a hook."""
-    found = [(pod, held) for pod in (*ws.slot_pods, *ws.surplus) if (held := held_by_finalizers(pod))]
+    result = [(pod, held) for pod in (*ws.slot_pods, *ws.surplus) if (held := held_by_finalizers(pod))]
     staying = (pod for pod in ws.surplus if not pod.is_deleting)
     hooked = [
         pair
         for pair in blockers_of(staying, ws.spec.lifecycle, now=ws.now)
         if pair[1].code == Code.PRE_DELETE_HOOK
     ]
-    return [*found, *hooked]
+    return [*result, *hooked]
 
 
 def _of_problem(problem: Reason | None) -> Reason | None:

@@ -137,12 +137,12 @@ class WorkingSet:
 
         Not one in PreparingDelete: it does not come back, so waiting for it would never end.
         """
-        found = [
+        result = [
             pod.name
             for pod in self.surplus
             if not self.is_healthy(pod) and pod.state != LifecycleState.PREPARING_DELETE
         ]
-        return found[-1] if found else ""
+        return result[-1] if result else ""
 
     def is_updated(self, pod: PodView) -> bool:
         """Whether it is of the update revision."""
@@ -163,8 +163,8 @@ class WorkingSet:
 
     def claims_of(self, ordinal: int) -> list[ClaimView]:
         """The claims there are of the pod with this ordinal, in the order of the templates."""
-        found = (
+        result = (
             self.snapshot.claims.get(claim_name(name, owner=self.name, suffix=str(ordinal)))
             for name in self._claim_names
         )
-        return [claim for claim in found if claim is not None]
+        return [claim for claim in result if claim is not None]

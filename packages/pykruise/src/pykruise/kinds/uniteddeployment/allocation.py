@@ -78,7 +78,7 @@ def scaled(value: int | str | None, *, of: int | None) -> int:
 
 def has_bounds(shares: Iterable[Share]) -> bool:
     """Whether some subset has a minimum or a maximum."""
-    return any(one.min_replicas is not None or one.max_replicas is not None for one in shares)
+    return any(share.min_replicas is not None or share.max_replicas is not None for share in shares)
 
 
 def allocate(shares: Sequence[Share], *, replicas: int | None, mode: Mode = Mode.FIXED) -> dict[str, int]:
@@ -88,9 +88,9 @@ def allocate(shares: Sequence[Share], *, replicas: int | None, mode: Mode = Mode
         case Mode.RESERVE:
             return _reserving(shares, count)
         case Mode.ADAPTIVE:
-            return _bounded([_adapted(one, replicas) for one in shares], count)
+            return _bounded([_adapted(share, replicas) for share in shares], count)
         case Mode.FIXED if has_bounds(shares):
-            return _bounded([(one.name, *_bounds(one, replicas)) for one in shares], count)
+            return _bounded([(share.name, *_bounds(share, replicas)) for share in shares], count)
         case Mode.FIXED:
             return _divided(shares, replicas)
 
@@ -100,9 +100,9 @@ def allocate(shares: Sequence[Share], *, replicas: int | None, mode: Mode = Mode
 
 def _divided(shares: Sequence[Share], replicas: int | None) -> dict[str, int]:
     specified = {
-        one.name: number for one in shares if (number := _number(one.replicas, replicas)) is not None
+        share.name: number for share in shares if (number := _number(share.replicas, replicas)) is not None
     }
-    others = [one for one in shares if one.name not in specified]
+    others = [share for share in shares if share.name not in specified]
     total = sum(specified.values())
     if replicas is None:
         if others:
@@ -117,11 +117,11 @@ def _divided(shares: Sequence[Share], replicas: int | None) -> dict[str, int]:
     if not others:
         return specified
     # Subsets that are larger now get the odd pods: nothing moves because of the order of names.
-    others.sort(key=lambda one: (one.current or 0, one.name))
+    others.sort(key=lambda share: (share.current or 0, share.name))
     count = len(others)
     each, odd = divmod(replicas - total, count)
-    parts = {one.name: each + (index >= count - odd) for index, one in enumerate(others)}
-    return {one.name: (specified | parts)[one.name] for one in shares}
+    parts = {share.name: each + (index >= count - odd) for index, share in enumerate(others)}
+    return {share.name: (specified | parts)[share.name] for share in shares}
 
 
 def _number(value: int | str | None, replicas: int | None) -> int | None:
@@ -135,10 +135,10 @@ def _number(value: int | str | None, replicas: int | None) -> int | None:
 def _is_whole(shares: Iterable[Share]) -> bool:
     """Whether all subsets have percentages that make up the whole, so that only rounding can be in the way."""
     total = 0
-    for one in shares:
-        if not isinstance(one.replicas, str) or not _PERCENT.fullmatch(one.replicas):
+    for share in shares:
+        if not isinstance(share.replicas, str) or not _PERCENT.fullmatch(share.replicas):
             return False
-        total += int(one.replicas[:-1])
+        total += int(share.replicas[:-1])
     return total == 100
 
 
@@ -146,12 +146,12 @@ def _by_fractions(shares: Sequence[Share], replicas: int) -> dict[str, int]:
     """Rounded down, and the pods that are missing one each by the largest fraction. Where half up gives the right sum,
     this is the same. Where it does not, since the scale subresource, which no webhook sees, has changed the replicas,
     the original does nothing."""
-    parts = {one.name: divmod(replicas * int(str(one.replicas)[:-1]), 100) for one in shares}
-    found = {name: whole for name, (whole, _) in parts.items()}
-    missing = replicas - sum(found.values())
+    parts = {share.name: divmod(replicas * int(str(share.replicas)[:-1]), 100) for share in shares}
+    fractions = {name: whole for name, (whole, _) in parts.items()}
+    missing = replicas - sum(fractions.values())
     for name in sorted(parts, key=lambda name: -parts[name][1])[:missing]:
-        found[name] += 1
-    return found
+        fractions[name] += 1
+    return fractions
 
 
 # ── minimums and maximums ────────────────────────────────────────────────
@@ -172,16 +172,16 @@ def _bounds(share: Share, replicas: int | None) -> tuple[int, int]:
 
 def _bounded(bounds: Sequence[_Bounds], replicas: int) -> dict[str, int]:
     """The minimums first, then up to the maximums. More than all maximums is left over."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     rest = replicas
     for name, least, _ in bounds:
-        found[name] = min(least, rest)
-        rest -= found[name]
+        result[name] = min(least, rest)
+        rest -= result[name]
     for name, least, most in bounds:
         more = max(min(most - least, rest), 0)
-        found[name] += more
+        result[name] += more
         rest -= more
-    return found
+    return result
 
 
 def _adapted(share: Share, replicas: int | None) -> _Bounds:
@@ -201,11 +201,11 @@ def _adapted(share: Share, replicas: int | None) -> _Bounds:
 
 
 def _reserving(shares: Sequence[Share], replicas: int) -> dict[str, int]:
-    bounds = {one.name: _bounds(one, replicas) for one in shares}
+    bounds = {share.name: _bounds(share, replicas) for share in shares}
     given = dict.fromkeys(bounds, 0)
-    room = {one.name: _working_room(one) for one in shares}
-    targets = [(one.name, bounds[one.name][0]) for one in shares]
-    targets += [(one.name, _most(one, bounds[one.name][1])) for one in shares]
+    room = {share.name: _working_room(share) for share in shares}
+    targets = [(share.name, bounds[share.name][0]) for share in shares]
+    targets += [(share.name, _most(share, bounds[share.name][1])) for share in shares]
     rest = replicas
     for name, target in targets:
         more = max(0, min(target - given[name], rest))

@@ -119,8 +119,8 @@ def pod_template_of(wanted: Wanted) -> Document:
     term: Document = _json(subset.node_selector_term) if subset.node_selector_term is not None else {}
     if term.get("matchExpressions") or term.get("matchFields"):
         spec["affinity"] = _affinity(spec.get("affinity") or {}, term)
-    found: Document = {**template, "metadata": {**metadata, "labels": labels}, "spec": spec}
-    return with_patch(found, subset.patch) if subset.patch is not None else found
+    result: Document = {**template, "metadata": {**metadata, "labels": labels}, "spec": spec}
+    return with_patch(result, subset.patch) if subset.patch is not None else result
 
 
 def _affinity(affinity: Mapping[str, Any], term: Document) -> Document:
@@ -147,7 +147,7 @@ def _annotations(wanted: Wanted) -> Document:
 
 def _spec(wanted: Wanted) -> Document:
     matched = {**(wanted.selector.get("matchLabels") or {}), SUBSET_LABEL: wanted.subset.name}
-    found: Document = {
+    spec: Document = {
         **wanted.spec,
         "selector": {**wanted.selector, "matchLabels": matched},
         "replicas": wanted.replicas,
@@ -155,8 +155,8 @@ def _spec(wanted: Wanted) -> Document:
     }
     strategy = _strategy(wanted)
     if strategy is not None:
-        found[_strategy_field(wanted.template)] = strategy
-    return found
+        spec[_strategy_field(wanted.template)] = strategy
+    return spec
 
 
 def _strategy(wanted: Wanted) -> Document | None:

@@ -40,10 +40,10 @@ def with_defaults(
 
 
 def _template(template: Mapping[str, Any]) -> Document:
-    found = dict(template)
-    given = found.get(STATEFUL_SET)
+    result = dict(template)
+    given = result.get(STATEFUL_SET)
     if not isinstance(given, Mapping) or not isinstance(inner := given.get("spec"), Mapping):
-        return found
+        return result
     spec = dict(inner)
     if isinstance(spec.get("template"), Mapping):
         spec["template"] = template_defaults.with_defaults(spec["template"])
@@ -51,14 +51,17 @@ def _template(template: Mapping[str, Any]) -> Document:
         spec["volumeClaimTemplates"] = [
             template_defaults.with_claim_defaults(claim) for claim in spec["volumeClaimTemplates"]
         ]
-    return {**found, STATEFUL_SET: {**given, "spec": spec}}
+    return {**result, STATEFUL_SET: {**given, "spec": spec}}
 
 
 def _subsets(subsets: list[Any]) -> list[Any]:
     """Minimums are spelled out where there are bounds, and nothing else."""
     has_bounds = any(
-        one.get("minReplicas") is not None or one.get("maxReplicas") is not None for one in subsets
+        subset.get("minReplicas") is not None or subset.get("maxReplicas") is not None for subset in subsets
     )
-    if not has_bounds or any(one.get("replicas") is not None for one in subsets):
+    if not has_bounds or any(subset.get("replicas") is not None for subset in subsets):
         return subsets
-    return [one if one.get("minReplicas") is not None else {**one, "minReplicas": 0} for one in subsets]
+    return [
+        subset if subset.get("minReplicas") is not None else {**subset, "minReplicas": 0}
+        for subset in subsets
+    ]

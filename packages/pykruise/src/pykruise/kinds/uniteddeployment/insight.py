@@ -16,7 +16,7 @@ def headline_of(status: Mapping[str, Any]) -> str:
     if reserved := status.get("reservedPods"):
         counts.append(f"{reserved} more are in reserve")
     entries = ", ".join(
-        f"{one.get('name')} {one.get('replicas') or 0}" for one in status.get("subsetStatuses") or ()
+        f"{item.get('name')} {item.get('replicas') or 0}" for item in status.get("subsetStatuses") or ()
     )
     return ", ".join(counts) + (f" ({entries})" if entries else "")
 

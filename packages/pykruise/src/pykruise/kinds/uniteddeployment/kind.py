@@ -137,7 +137,7 @@ KIND = Kind(
         ),
         _STORED,
     ),
-    lends=tuple(on(one, *WRITE) for one in (DEPLOYMENTS, STATEFUL_SETS)),
+    lends=tuple(on(resource, *WRITE) for resource in (DEPLOYMENTS, STATEFUL_SETS)),
     rights=(
         *workload_rights(UNITED_DEPLOYMENTS),
         *(

@@ -45,25 +45,27 @@ def ownership_of(snapshot: Readable) -> Ownership:
     unwanted: list[tuple[SubsetWorkload, str]] = []
     released: list[tuple[SubsetWorkload, str]] = []
     notes: list[Note] = []
-    wanted = {one.name for one in united.spec.subsets}
-    for one in snapshot.workloads:
-        if selector is not None and not selector.matches(one.labels):
-            released.append((one, united.uid))
-        elif not one.subset:
-            notes.append(_without_subset(one))
-        elif one.template != united.template:
-            unwanted.append((one, "the template makes another kind"))
-        elif one.subset in workloads:
-            unwanted.append((one, f"subset {one.subset} has {workloads[one.subset].name}, which is older"))
+    wanted = {subset.name for subset in united.spec.subsets}
+    for workload in snapshot.workloads:
+        if selector is not None and not selector.matches(workload.labels):
+            released.append((workload, united.uid))
+        elif not workload.subset:
+            notes.append(_without_subset(workload))
+        elif workload.template != united.template:
+            unwanted.append((workload, "the template makes another kind"))
+        elif workload.subset in workloads:
+            unwanted.append(
+                (workload, f"subset {workload.subset} has {workloads[workload.subset].name}, which is older")
+            )
         else:
-            workloads[one.subset] = one
-            if one.subset not in wanted:
-                unwanted.append((one, f"there is no subset {one.subset} any more"))
+            workloads[workload.subset] = workload
+            if workload.subset not in wanted:
+                unwanted.append((workload, f"there is no subset {workload.subset} any more"))
     adopted: dict[str, SubsetWorkload] = {}
-    for one in snapshot.orphans:
-        is_free = one.subset in wanted and one.subset not in workloads and one.subset not in adopted
-        if is_free and not one.is_deleting and selector is not None and selector.matches(one.labels):
-            adopted[one.subset] = one
+    for orphan in snapshot.orphans:
+        is_free = orphan.subset in wanted and orphan.subset not in workloads and orphan.subset not in adopted
+        if is_free and not orphan.is_deleting and selector is not None and selector.matches(orphan.labels):
+            adopted[orphan.subset] = orphan
     return Ownership(
         workloads=workloads,
         unwanted=unwanted,
@@ -84,8 +86,8 @@ def adoption(united: ReadableUnitedView, workloads: Sequence[SubsetWorkload]) ->
         return []
     reference = united.reference_as(UNITED_DEPLOYMENTS)
     chains = [
-        _owned_by(one, [*one.owners, reference], "it matches the selector, and has no controller")
-        for one in workloads
+        _owned_by(workload, [*workload.owners, reference], "it matches the selector, and has no controller")
+        for workload in workloads
     ]
     adopter = adopter_of(united, UNITED_DEPLOYMENTS)
     return [still_there(adopter), Stage(purpose=Purpose.ADOPT, chains=tuple(chains))]
@@ -95,11 +97,11 @@ def release(workloads: Sequence[tuple[SubsetWorkload, str]]) -> list[Stage]:
     """The writes that orphan these; they and their pods stay."""
     chains = [
         _owned_by(
-            one,
-            [ref for ref in one.owners if ref.get("uid") != uid],
+            workload,
+            [ref for ref in workload.owners if ref.get("uid") != uid],
             "the selector does not match it any more",
         )
-        for one, uid in workloads
+        for workload, uid in workloads
     ]
     return [Stage(purpose=Purpose.RELEASE, chains=tuple(chains))] if chains else []
 

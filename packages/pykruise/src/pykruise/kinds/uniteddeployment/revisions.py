@@ -95,15 +95,19 @@ def as_own(revision: RevisionView) -> RevisionView:
 
 def _meaning(template: Mapping[str, Any]) -> bytes:
     """Equal for templates that mean the same, whichever release and version wrote them."""
-    found = {}
+    result = {}
     for name, value in template.items():
         if isinstance(value, Mapping):
             typed = _typed(name, value)
             spec = typed.get("spec") or {}
             pods = spec.pop(_POD_TEMPLATE, None)
             spec = _without_defaults(spec, _DEFAULTS.get(name, {}))
-            found[name] = {**typed, "spec": _without_empty(spec), _POD_TEMPLATE: template_essence(pods or {})}
-    return canonical(found)
+            result[name] = {
+                **typed,
+                "spec": _without_empty(spec),
+                _POD_TEMPLATE: template_essence(pods or {}),
+            }
+    return canonical(result)
 
 
 def _without_defaults(value: Document, defaults: Mapping[str, Any]) -> Document:
@@ -140,10 +144,10 @@ def _typed(name: str, template: Mapping[str, Any]) -> Document:
             spec[field] = _typed_value(value, field)
         elif field == "selector":
             spec[field] = value
-    found = {"selector": None, **_ALWAYS[name], **spec}
-    found[_POD_TEMPLATE] = typed_form((given or {}).get(_POD_TEMPLATE) or {})
+    result = {"selector": None, **_ALWAYS[name], **spec}
+    result[_POD_TEMPLATE] = typed_form((given or {}).get(_POD_TEMPLATE) or {})
     metadata = template.get("metadata") or {}
-    return {"metadata": {"creationTimestamp": None, **_present(metadata)}, "spec": found}
+    return {"metadata": {"creationTimestamp": None, **_present(metadata)}, "spec": result}
 
 
 def _typed_value(value: Any, field: str) -> Any:

@@ -140,16 +140,18 @@ def passed_over_again(old: PlainCondition | None, *, now: Instant) -> PlainCondi
 
 
 def _joined(verdicts: Iterable[Verdict]) -> Verdict:
-    found = list(verdicts)
+    result = list(verdicts)
     return Verdict(
-        unschedulable=frozenset().union(*(one.unschedulable for one in found)),
-        were_unschedulable=frozenset().union(*(one.were_unschedulable for one in found)),
-        conditions={name: value for one in found for name, value in one.conditions.items()},
-        reserved={name: value for one in found for name, value in one.reserved.items()},
-        unborn={name: value for one in found for name, value in one.unborn.items()},
-        labels={name: value for one in found for name, value in one.labels.items()},
-        update_timeouts={name: value for one in found for name, value in one.update_timeouts.items()},
-        due=min((one.due for one in found if one.due is not None), default=None),
+        unschedulable=frozenset().union(*(verdict.unschedulable for verdict in result)),
+        were_unschedulable=frozenset().union(*(verdict.were_unschedulable for verdict in result)),
+        conditions={name: value for verdict in result for name, value in verdict.conditions.items()},
+        reserved={name: value for verdict in result for name, value in verdict.reserved.items()},
+        unborn={name: value for verdict in result for name, value in verdict.unborn.items()},
+        labels={name: value for verdict in result for name, value in verdict.labels.items()},
+        update_timeouts={
+            name: value for verdict in result for name, value in verdict.update_timeouts.items()
+        },
+        due=min((verdict.due for verdict in result if verdict.due is not None), default=None),
     )
 
 

@@ -95,7 +95,7 @@ def read_spec(spec: Mapping[str, Any]) -> tuple[UnitedDeploymentSpec | None, str
     """The typed spec, or None and `<path>: <what is wrong>`. A null field counts as absent."""
     given = spec.get("template")
     if isinstance(given, Mapping):
-        spec = {**spec, "template": {name: _with_spec(one) for name, one in given.items()}}
+        spec = {**spec, "template": {name: _with_spec(value) for name, value in given.items()}}
     return read_open(spec, UnitedDeploymentSpec, raw=_RAW, parts=PARTS)
 
 
@@ -114,7 +114,7 @@ UNITED_VIEWS: Final = Views[UnitedView](
         status=UnitedDeploymentStatus,
         candidate_of=lambda spec: candidate_of(given_templates(spec)),
     ),
-    indexes={BY_NAMESPACE: lambda one: (one.namespace,)},
+    indexes={BY_NAMESPACE: lambda united: (united.namespace,)},
 )
 
 
@@ -159,14 +159,16 @@ async def snapshot(view: UnitedView, read: Read[Settings]) -> Snapshot:
     """The UnitedDeployment with its workloads and their pods, as they are known now. Waits for the first lists of the
     workloads' kinds."""
     served = {name for name, views in WORKLOAD_VIEWS.items() if await read.wait_served(views)}
-    workloads = _oldest_first(one for name in served for one in read.owned(WORKLOAD_VIEWS[name], view.uid))
+    workloads = _oldest_first(
+        workload for name in served for workload in read.owned(WORKLOAD_VIEWS[name], view.uid)
+    )
     own = view.template
     orphans = read.orphans(WORKLOAD_VIEWS[own], view.namespace) if own in served else ()
     return Snapshot(
         united=view,
         workloads=workloads,
         orphans=_oldest_first(iter(orphans)),
-        subset_pods={one.uid: tuple(_pods_of(one, read)) for one in workloads},
+        subset_pods={workload.uid: tuple(_pods_of(workload, read)) for workload in workloads},
         revisions=await _revisions(view, read),
         names=dict(_names(view, view.spec.subsets, workloads, read)) if view.spec and own in served else {},
         is_served=own in served,
@@ -175,30 +177,30 @@ async def snapshot(view: UnitedView, read: Read[Settings]) -> Snapshot:
     )
 
 
-def _oldest_first(found: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
-    return sorted(found, key=lambda one: (one.created_at, one.name, one.template))
+def _oldest_first(workloads: Iterator[SubsetWorkload]) -> list[SubsetWorkload]:
+    return sorted(workloads, key=lambda workload: (workload.created_at, workload.name, workload.template))
 
 
 def _pods_of(workload: SubsetWorkload, read: Read[Settings]) -> Iterator[PodView]:
     """By owner: no pod is adopted or released here."""
     owners = [workload.uid]
     if workload.template == DEPLOYMENT:
-        owners = [one.uid for one in read.owned(REPLICA_SET_VIEWS, workload.uid)]
-    found = [pod for uid in owners for pod in read.owned(POD_VIEWS, uid)]
-    return iter(sorted(found, key=lambda pod: pod.name))
+        owners = [target.uid for target in read.owned(REPLICA_SET_VIEWS, workload.uid)]
+    pods = [pod for uid in owners for pod in read.owned(POD_VIEWS, uid)]
+    return iter(sorted(pods, key=lambda pod: pod.name))
 
 
 async def _revisions(view: UnitedView, read: Read[Settings]) -> OwnRevisions:
     """Its own by owner: those that OpenKruise stored for CloneSets have no labels to select them by."""
     around = sort_out(await revisions_around(view, read), view, selector=None)
 
-    def own(found: Sequence[RevisionView]) -> list[RevisionView]:
-        return [as_own(one) for one in found]
+    def own(revisions: Sequence[RevisionView]) -> list[RevisionView]:
+        return [as_own(revision) for revision in revisions]
 
     return OwnRevisions(
         own=own(around.own),
         free=[],
-        others={name: as_own(one) for name, one in around.others.items()},
+        others={name: as_own(revision) for name, revision in around.others.items()},
     )
 
 
@@ -206,7 +208,7 @@ def _names(
     view: UnitedView, subsets: Iterable[Subset], workloads: Sequence[SubsetWorkload], read: Read[Settings]
 ) -> Iterator[tuple[str, str]]:
     views = WORKLOAD_VIEWS[view.template]
-    present = {one.subset for one in workloads if one.template == view.template}
+    present = {workload.subset for workload in workloads if workload.template == view.template}
     for subset in subsets:
         if subset.name in present:
             continue

@@ -58,13 +58,13 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 def entries_of(united: ReadableUnitedView, *, now: Instant) -> dict[str, SubsetStatus]:
     """The stored entries by subset, and one for each subset that has none."""
-    found = {one.name: one for one in united.status.subset_statuses or ()}
-    born_in_reserve = bool(found) and united.spec.mode is Mode.RESERVE
+    entries = {status.name: status for status in united.status.subset_statuses or ()}
+    born_in_reserve = bool(entries) and united.spec.mode is Mode.RESERVE
     for subset in united.spec.subsets:
-        if subset.name not in found:
+        if subset.name not in entries:
             conditions = [_created(now)] if born_in_reserve else None
-            found[subset.name] = SubsetStatus(name=subset.name, conditions=conditions)
-    return found
+            entries[subset.name] = SubsetStatus(name=subset.name, conditions=conditions)
+    return entries
 
 
 def _created(now: Instant) -> PlainCondition:
@@ -80,14 +80,14 @@ def _created(now: Instant) -> PlainCondition:
 def status_of(seen: Seen, conditions: Conditions) -> UnitedDeploymentStatus:
     """The whole status, with these conditions."""
     workloads = list(seen.workloads.values())
-    updated = [pod for one in workloads for pod in _updated(seen, one)]
+    updated = [pod for workload in workloads for pod in _updated(seen, workload)]
     ready = sum(pod.has_ready_condition for pod in updated)
     reserved = sum(seen.reserved.values())
     united = seen.united
     return UnitedDeploymentStatus(
         observed_generation=united.generation,
-        replicas=sum(one.status_replicas for one in workloads) - reserved,
-        ready_replicas=sum(one.ready for one in workloads),
+        replicas=sum(workload.status_replicas for workload in workloads) - reserved,
+        ready_replicas=sum(workload.ready for workload in workloads),
         updated_replicas=len(updated),
         updated_ready_replicas=ready,
         reserved_pods=reserved,
@@ -115,27 +115,29 @@ def _current(seen: Seen, *, updated_ready: int) -> str:
         return seen.target
     workloads = seen.workloads.values()
     reserved = sum(seen.reserved.values())
-    there = sum(one.status_replicas for one in workloads) - reserved
+    there = sum(workload.status_replicas for workload in workloads) - reserved
     wanted = sum(seen.allocated.values()) - reserved
     is_over = (
-        seen.is_settled and updated_ready >= max(there, wanted) and all(one.is_observed for one in workloads)
+        seen.is_settled
+        and updated_ready >= max(there, wanted)
+        and all(workload.is_observed for workload in workloads)
     )
     return seen.target if is_over else stored
 
 
 def _subset_statuses(seen: Seen) -> list[SubsetStatus] | None:
     """Entries of subsets in the order in which they came, without those that are gone."""
-    kept = {one.name for one in seen.united.spec.subsets} | set(seen.workloads)
-    found = [_entry(seen, name) for name in seen.entries if name in kept]
-    found += [_entry(seen, name) for name in sorted(seen.workloads) if name not in seen.entries]
-    return found or None
+    kept = {subset.name for subset in seen.united.spec.subsets} | set(seen.workloads)
+    statuses = [_entry(seen, name) for name in seen.entries if name in kept]
+    statuses += [_entry(seen, name) for name in sorted(seen.workloads) if name not in seen.entries]
+    return statuses or None
 
 
 def _entry(seen: Seen, name: str) -> SubsetStatus:
     entry = seen.entries.get(name) or SubsetStatus(name=name)
     workload = seen.workloads.get(name)
     condition = seen.schedulable.get(name)
-    others = [one for one in entry.conditions or () if condition is None or one.type != condition.type]
+    others = [item for item in entry.conditions or () if condition is None or item.type != condition.type]
     conditions = [*others, *([condition] if condition is not None else [])]
     entry = msgspec.structs.replace(entry, conditions=conditions or None)
     if workload is None:
@@ -186,9 +188,16 @@ def _with_written(
 
 def updating_since(conditions: Conditions) -> Instant | None:
     """Since when pods are updated to the target revision."""
-    found = condition_of(conditions, UPDATED)
+    united_deployment_condition = condition_of(conditions, UPDATED)
     try:
-        return parse_time((found.last_transition_time if found is not None else "") or "")
+        return parse_time(
+            (
+                united_deployment_condition.last_transition_time
+                if united_deployment_condition is not None
+                else ""
+            )
+            or ""
+        )
     except ValueError:
         return None
 

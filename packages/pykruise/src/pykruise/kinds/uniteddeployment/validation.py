@@ -174,12 +174,13 @@ def _pod_errors(template: Mapping[str, Any], path: str) -> Iterator[Cause]:
 
 def _allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     subsets = spec.subsets
-    problems = [cause for index, one in enumerate(subsets) for cause in _size_errors(one, index, spec)]
+    problems = [cause for index, subset in enumerate(subsets) for cause in _size_errors(subset, index, spec)]
     yield from problems
     bounded = has_bounds(
-        Share(name="", min_replicas=one.min_replicas, max_replicas=one.max_replicas) for one in subsets
+        Share(name="", min_replicas=subset.min_replicas, max_replicas=subset.max_replicas)
+        for subset in subsets
     )
-    if bounded and any(one.replicas is not None for one in subsets):
+    if bounded and any(subset.replicas is not None for subset in subsets):
         yield _of_subsets(spec, "replicas cannot be used together with minReplicas or maxReplicas")
     elif not problems and bounded:
         yield from _bounds_errors(spec, subsets)
@@ -188,11 +189,11 @@ def _allocation_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
 
 
 def _of_subsets(spec: UnitedDeploymentSpec, detail: str) -> Cause:
-    return invalid(SUBSETS, [one.name for one in spec.subsets], detail)
+    return invalid(SUBSETS, [subset.name for subset in spec.subsets], detail)
 
 
 def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iterator[Cause]:
-    found: dict[str, int] = {}
+    errors: dict[str, int] = {}
     sizes = {
         "replicas": subset.replicas,
         "minReplicas": subset.min_replicas,
@@ -202,10 +203,10 @@ def _size_errors(subset: Subset, index: int, spec: UnitedDeploymentSpec) -> Iter
         if value is None:
             continue
         try:
-            found[field] = scaled(value, of=spec.replicas)
+            errors[field] = scaled(value, of=spec.replicas)
         except ValueError as error:
             yield invalid(f"{SUBSETS}[{index}].{field}", value, str(error))
-    if found.get("minReplicas", 0) > found.get("maxReplicas", UNBOUNDED):
+    if errors.get("minReplicas", 0) > errors.get("maxReplicas", UNBOUNDED):
         detail = "must not be above maxReplicas"
         yield invalid(f"{SUBSETS}[{index}].minReplicas", subset.min_replicas, detail)
 
@@ -214,17 +215,17 @@ def _bounds_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Ite
     """Minimums that are together above all maximums are above the maximum of a subset, which is an error there."""
     if spec.replicas is None:
         yield _of_subsets(spec, "minReplicas and maxReplicas need spec.replicas")
-    elif all(one.max_replicas is not None for one in subsets):
+    elif all(subset.max_replicas is not None for subset in subsets):
         yield _of_subsets(spec, "one subset at least must have no maxReplicas")
 
 
 def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> Iterator[Cause]:
-    given = [one.replicas for one in subsets if one.replicas is not None]
+    given = [subset.replicas for subset in subsets if subset.replicas is not None]
     if spec.replicas is None:
         if len(given) < len(subsets):
             yield _of_subsets(spec, "spec.replicas is not set, so each subset must have replicas")
         return
-    total = sum(scaled(one, of=spec.replicas) for one in given)
+    total = sum(scaled(item, of=spec.replicas) for item in given)
     if total > spec.replicas:
         yield _of_subsets(spec, f"replicas are {total} together, and spec.replicas is {spec.replicas}")
     if len(given) == len(subsets) and total != spec.replicas:
@@ -238,20 +239,22 @@ def _replicas_errors(spec: UnitedDeploymentSpec, subsets: Sequence[Subset]) -> I
 def _subsets_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
     seen: set[str] = set()
     is_adaptive = spec.mode is not Mode.FIXED
-    for index, one in enumerate(spec.subsets):
+    for index, subset in enumerate(spec.subsets):
         path = f"{SUBSETS}[{index}]"
-        if not one.name:
+        if not subset.name:
             yield required(f"{path}.name")
-        elif one.name in seen:
-            yield invalid(f"{path}.name", one.name, "each name may occur once")
-        seen.add(one.name)
-        yield from (invalid(f"{path}.name", one.name, problem) for problem in is_dns1123_label(one.name))
-        if one.node_selector_term is not None:
-            errors = node_term_errors(_json(one.node_selector_term), f"{path}.nodeSelectorTerm")
+        elif subset.name in seen:
+            yield invalid(f"{path}.name", subset.name, "each name may occur once")
+        seen.add(subset.name)
+        yield from (
+            invalid(f"{path}.name", subset.name, problem) for problem in is_dns1123_label(subset.name)
+        )
+        if subset.node_selector_term is not None:
+            errors = node_term_errors(_json(subset.node_selector_term), f"{path}.nodeSelectorTerm")
             yield from (error for error in errors if not _LABEL_VALUE.fullmatch(error.field))
-        if one.tolerations:
-            yield from toleration_errors(_json(one.tolerations), f"{path}.tolerations")
-        if is_adaptive and one.replicas is not None:
+        if subset.tolerations:
+            yield from toleration_errors(_json(subset.tolerations), f"{path}.tolerations")
+        if is_adaptive and subset.replicas is not None:
             detail = "subsets of the Adaptive strategy have minReplicas and maxReplicas"
             yield forbidden(f"{path}.replicas", detail)
 
@@ -262,7 +265,7 @@ def _strategy_errors(spec: UnitedDeploymentSpec) -> Iterator[Cause]:
         return
     if strategy.type not in ("", "Manual"):
         yield not_supported("spec.updateStrategy.type", strategy.type, ["Manual"])
-    names = {one.name for one in spec.subsets}
+    names = {subset.name for subset in spec.subsets}
     partitions = (strategy.manual_update.partitions or {}) if strategy.manual_update is not None else {}
     for name in sorted(set(partitions) - names):
         field = "spec.updateStrategy.manualUpdate.partitions"
@@ -280,14 +283,14 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
     for name, mutable in _MUTABLE.items():
         if name in templates and name in before:
             yield from _immutable_errors(name, templates[name], before[name], mutable)
-    known = {one.name: one for one in stored.subsets}
-    for index, one in enumerate(spec.subsets):
-        was = known.get(one.name)
+    known = {item.name: item for item in stored.subsets}
+    for index, subset in enumerate(spec.subsets):
+        was = known.get(subset.name)
         if was is None:
             continue
         for field, new, stayed in (
-            ("nodeSelectorTerm", one.node_selector_term, was.node_selector_term),
-            ("tolerations", one.tolerations or None, was.tolerations or None),
+            ("nodeSelectorTerm", subset.node_selector_term, was.node_selector_term),
+            ("tolerations", subset.tolerations or None, was.tolerations or None),
         ):
             if new != stayed:
                 detail = "may not be changed; remove the subset, and add one of another name"
@@ -297,7 +300,7 @@ def _update_errors(spec: UnitedDeploymentSpec, old: Mapping[str, Any]) -> Iterat
 def _immutable_errors(
     name: str, new: Mapping[str, Any], old: Mapping[str, Any], mutable: Sequence[str]
 ) -> Iterator[Cause]:
-    after, before = (_said(one["spec"]) for one in (new, old))
+    after, before = (_said(entry["spec"]) for entry in (new, old))
     fields = {*after, *before} - {*mutable, "selector"}
     if any(not same(after.get(field), before.get(field)) for field in fields):
         allowed = ", ".join(f"'{field}'" for field in mutable)
@@ -320,23 +323,25 @@ def warnings_of(spec: UnitedDeploymentSpec) -> list[str]:
     path = f"spec.template.{name}.spec.template"
     inner: Mapping[str, Any] = template["spec"]
     pod = inner.get("template") or {}
-    found = [*_doubts(pod, path, inner), *unknown_field_warnings(pod, path)]
-    if found:
-        return found[:MOST_TRIED]
+    warnings = [*_doubts(pod, path, inner), *unknown_field_warnings(pod, path)]
+    if warnings:
+        return warnings[:MOST_TRIED]
     for index, subset in enumerate(spec.subsets[:MOST_TRIED]):
         where = f"{SUBSETS}[{index}].patch"
         wanted = _wanted(name, template, spec, subset)
         try:
-            found += _doubts(pod_template_of(wanted), where, inner)
+            warnings += _doubts(pod_template_of(wanted), where, inner)
         except PlacementError as error:
-            found.append(f"{where}: {error}")
-    return found[:MOST_TRIED]
+            warnings.append(f"{where}: {error}")
+    return warnings[:MOST_TRIED]
 
 
 def _doubts(template: Mapping[str, Any], path: str, spec: Mapping[str, Any]) -> Iterator[str]:
-    claims = [(one.get("metadata") or {}).get("name") for one in spec.get("volumeClaimTemplates") or ()]
-    own = {one.get("name") for one in (template.get("spec") or {}).get("volumes") or ()}
-    further = [one for one in dict.fromkeys(claims) if one and one not in own]
+    claims = [
+        (template.get("metadata") or {}).get("name") for template in spec.get("volumeClaimTemplates") or ()
+    ]
+    own = {volume.get("name") for volume in (template.get("spec") or {}).get("volumes") or ()}
+    further = [fromkey for fromkey in dict.fromkeys(claims) if fromkey and fromkey not in own]
     for error in template_errors(template, path, further_volumes=further):
         yield f"{error.field}: {error.message}"
     for error in _pod_errors(template, f"{path}.spec"):
@@ -365,8 +370,8 @@ def stored_errors(spec: UnitedDeploymentSpec) -> list[Cause]:
     add up (`kubectl scale`) is none: what can be done then is the allocation's to say."""
     doc = as_document(spec)
     doc = with_defaults(doc, old=doc)
-    found, _ = read_spec(doc["spec"])
-    if found is None:
+    united_deployment_spec, _ = read_spec(doc["spec"])
+    if united_deployment_spec is None:
         return []
     history = check_not_negative(spec.revision_history_limit, "spec.revisionHistoryLimit")
-    return [*history, *(one for one in errors_of(doc, found) if one.field != SUBSETS)]
+    return [*history, *(error for error in errors_of(doc, united_deployment_spec) if error.field != SUBSETS)]

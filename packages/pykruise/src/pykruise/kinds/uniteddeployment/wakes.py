@@ -41,7 +41,7 @@ def wakes(_: Settings) -> Sequence[Wake]:
 
 
 def _of_workload(change: Change[SubsetWorkload], around: Around[Settings]) -> Iterator[Key]:
-    owners = [_owner(one) for one in (change.old, change.new) if one is not None]
+    owners = [_owner(workload) for workload in (change.old, change.new) if workload is not None]
     yield from (key for key in dict.fromkeys(owners) if key is not None)
     new = change.new
     if new is not None and new.controller is None and new.subset and not new.is_deleting:
@@ -68,10 +68,10 @@ def _of_pod(change: Change[PodView], around: Around[Settings]) -> Iterator[Key]:
         return
     kind, name = GroupKind(pod.controller.group, pod.controller.kind), pod.controller.name
     if kind == REPLICA_SET:
-        found = around.get(REPLICA_SET_VIEWS, Key(pod.namespace, name))
+        target = around.get(REPLICA_SET_VIEWS, Key(pod.namespace, name))
         # Its name begins with the Deployment's; the uid says whether it is that one.
         workload = around.get(WORKLOAD_VIEWS[DEPLOYMENT], Key(pod.namespace, name.rpartition("-")[0]))
-        if found is None or workload is None or workload.uid != found.controller_uid:
+        if target is None or workload is None or workload.uid != target.controller_uid:
             return
     elif kind in TEMPLATE_OF:
         workload = around.get(WORKLOAD_VIEWS[TEMPLATE_OF[kind]], Key(pod.namespace, name))

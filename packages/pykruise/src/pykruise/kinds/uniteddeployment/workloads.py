@@ -154,10 +154,10 @@ _decode_spec = msgspec.json.Decoder(_Spec | None).decode
 
 def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
     """The view of a workload of this template's kind. Raises msgspec.DecodeError for what is no workload."""
-    found = _decode(raw)
-    meta, status = found.metadata, found.status or _Status()
-    owners = tuple(_decode_owners(found.metadata.owner_references) or ())
-    replicas = (_decode_spec(found.spec) or _Spec()).replicas
+    workload = _decode(raw)
+    meta, status = workload.metadata, workload.status or _Status()
+    owners = tuple(_decode_owners(workload.metadata.owner_references) or ())
+    replicas = (_decode_spec(workload.spec) or _Spec()).replicas
     labels = meta.labels or {}
     keeps = bool(labels.get(SUBSET_LABEL))
     return SubsetWorkload(
@@ -174,7 +174,7 @@ def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
         annotations=(meta.annotations or {}) if keeps else {},
         owners=owners,
         controller=_controller(owners),
-        spec=decode(found.spec) if keeps else {},
+        spec=decode(workload.spec) if keeps else {},
         replicas=1 if replicas is None else replicas,
         status_replicas=status.replicas or 0,
         ready=status.ready_replicas or 0,
@@ -183,8 +183,8 @@ def project_workload(raw: bytes | msgspec.Raw, template: str) -> SubsetWorkload:
 
 
 def _controller(owners: tuple[Document, ...]) -> ControllerView | None:
-    for one in owners:
-        owner = msgspec.convert(one, _Owner)
+    for entry in owners:
+        owner = msgspec.convert(entry, _Owner)
         if owner.controller:
             group = owner.api_version.rpartition("/")[0]
             return ControllerView(group=group, kind=owner.kind, name=owner.name, uid=owner.uid)
@@ -197,8 +197,10 @@ def _views(template: str, resource: Resource) -> Views[SubsetWorkload]:
         resource=resource,
         projector=lambda: lambda raw: project_workload(raw, template),
         indexes={
-            BY_CONTROLLER: lambda one: (one.controller.uid,) if one.controller else (),
-            ORPHANS: lambda one: (one.namespace,) if one.controller is None and one.subset else (),
+            BY_CONTROLLER: lambda workload: (workload.controller.uid,) if workload.controller else (),
+            ORPHANS: lambda workload: (
+                (workload.namespace,) if workload.controller is None and workload.subset else ()
+            ),
         },
         is_apart=True,
     )

@@ -74,12 +74,12 @@ def update(workload: SubsetWorkload, body: Document, wanted: Wanted) -> Chain:
 
 
 def _because(workload: SubsetWorkload, wanted: Wanted) -> str:
-    found = []
+    result = []
     if workload.replicas != wanted.replicas:
-        found.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")
+        result.append(f"subset {wanted.subset.name} gets {wanted.replicas} of the replicas")
     if workload.revision != wanted.revision:
-        found.append("the template is another")
-    return ", and ".join(found) or f"subset {wanted.subset.name} says otherwise"
+        result.append("the template is another")
+    return ", and ".join(result) or f"subset {wanted.subset.name} says otherwise"
 
 
 def deletion(workload: SubsetWorkload, because: str) -> Chain:

@@ -28,14 +28,14 @@ def validating(reader: SpreadReader | None) -> Reviewer:
 
     async def errors(request: AdmissionRequest, doc: Document, spec: WorkloadSpreadSpec) -> list[Cause]:
         around, problems = await _around(reader, request, spec)
-        found = [*metadata_errors(doc.get("metadata") or {}), *problems]
+        causes = [*metadata_errors(doc.get("metadata") or {}), *problems]
         given, stored = doc.get("spec") or {}, (request.old_object or {}).get("spec")
         # What is stored already must not keep its finalizers or labels from being changed.
         if request.old_object is None or not same(doc.get("spec"), stored):
             old = _read(stored or {})[0] if request.old_object is not None else None
-            found += errors_of(spec, around, has_target=given.get("targetRef") is not None, old=old)
-            found += _patch_type_errors(given)
-        return found
+            causes += errors_of(spec, around, has_target=given.get("targetRef") is not None, old=old)
+            causes += _patch_type_errors(given)
+        return causes
 
     return _REVIEWS.judging(errors)
 
@@ -64,7 +64,7 @@ def _with_readable_patches(subsets: Any) -> Any:
     """The subsets; a patch that is no object is left out, since it is a field error (`_patch_type_errors`)."""
     if not isinstance(subsets, list):
         return subsets
-    return [{**one, "patch": None} if _has_odd_patch(one) else one for one in subsets]
+    return [{**subset, "patch": None} if _has_odd_patch(subset) else subset for subset in subsets]
 
 
 def _has_odd_patch(subset: Any) -> bool:
@@ -74,10 +74,10 @@ def _has_odd_patch(subset: Any) -> bool:
 
 def _patch_type_errors(spec: Mapping[str, Any]) -> Iterator[Cause]:
     """Patches that are a string, a number, …: the schema lets any value pass, and no pod could be made of it."""
-    for index, one in enumerate(spec.get("subsets") or ()):
-        if _has_odd_patch(one):
+    for index, subset in enumerate(spec.get("subsets") or ()):
+        if _has_odd_patch(subset):
             detail = "must be an object: a strategic merge patch of the pod template"
-            yield invalid(f"spec.subsets[{index}].patch", one["patch"], detail)
+            yield invalid(f"spec.subsets[{index}].patch", subset["patch"], detail)
 
 
 async def _around(
@@ -99,9 +99,9 @@ async def _around(
     except KubeError as error:
         text = f"Internal error: the other WorkloadSpreads cannot be read: {error}"
         return Surroundings(), [Cause(reason="InternalError", message=text, field="<nil>")]
-    others = {one.name: one.target for one in spreads if one.name != name}
+    others = {spread.name: spread.target for spread in spreads if spread.name != name}
     document: Document | None = None
-    if target[0] in BUILT_IN and any(one.patch is not None for one in spec.subsets):
+    if target[0] in BUILT_IN and any(subset.patch is not None for subset in spec.subsets):
         with suppress(KubeError):  # what cannot be read cannot be tried
             document = await reader.read(target[0], namespace, target[1])
     return Surroundings(white_list=white_list, white_list_problem=problem, others=others, target=document), []

@@ -91,7 +91,7 @@ class Assignment:
     ) -> SpreadView | None:
         targets = [
             (view, view.target)
-            for view in sorted(await self._reader.spreads(namespace), key=lambda one: one.name)
+            for view in sorted(await self._reader.spreads(namespace), key=lambda spread: spread.name)
             if view.target is not None and not view.is_deleting
         ]
         known = await self._known_owners({kind for _, (kind, _) in targets})
@@ -109,7 +109,7 @@ class Assignment:
         if BUILT_IN.issuperset(targets):
             return BUILT_IN
         try:
-            found = await self._reader.white_list()
+            white_list = await self._reader.white_list()
         except WhiteListError as error:
             # No pod may wait until a ConfigMap is corrected: it counts as absent, and the error is logged once.
             if str(error) != self._warned:
@@ -117,7 +117,7 @@ class Assignment:
             self._warned = str(error)
             return BUILT_IN
         self._warned = ""
-        return BUILT_IN | found.owners
+        return BUILT_IN | white_list.owners
 
     async def _is_about(
         self,
@@ -143,7 +143,7 @@ class Assignment:
 
     async def _named(self, namespace: str, name: str) -> SpreadView | None:
         # Notes stay on pods when their WorkloadSpread is gone: that must not cost a request each.
-        return next((one for one in await self._reader.spreads(namespace) if one.name == name), None)
+        return next((spread for spread in await self._reader.spreads(namespace) if spread.name == name), None)
 
     # ── which subset ─────────────────────────────────────────────────────────
 
@@ -157,11 +157,11 @@ class Assignment:
         version = version_of(labels_of(pod), owner_kind=owner.kind, versioned=self._versioned)
         pod_name = _name(pod)
         taken = await self._allocator.allocate(view, version=version, pod_name=pod_name)
-        found = view.subset(taken.subset)
-        if found is None:
+        result = view.subset(taken.subset)
+        if result is None:
             return None
         uid = taken.key if not pod_name else ""
-        return inject(pod, found, Matched(name=view.name, subset=found.name, uid=uid))
+        return inject(pod, result, Matched(name=view.name, subset=result.name, uid=uid))
 
     async def _by_ordinal(self, pod: Mapping[str, Any], view: SpreadView) -> Subset | None:
         target = await self._reader.target(view)

@@ -142,21 +142,23 @@ async def _facts(spread: SpreadView, target: tuple[GroupKind, str], read: Read[S
     kind, name = target
     if kind not in BUILT_IN:
         return await _custom(spread, kind, read)
-    found = await _target(kind, Key(spread.namespace, name), read)
-    if found is None or found.is_deleting:
+    result = await _target(kind, Key(spread.namespace, name), read)
+    if result is None or result.is_deleting:
         return Facts(is_there=False)
-    replicas: int | None = found.replicas
+    replicas: int | None = result.replicas
     if spread.replicas_paths:
         document = await _reader(read).target(spread)
         paths = spread.replicas_paths
         replicas = replicas_of(document, kind, paths=paths) if document is not None else 0
-    sets = read.owned(TARGET_VIEWS[REPLICA_SET], found.uid) if kind == DEPLOYMENT else []
-    owners = [one.uid for one in sets if not one.is_deleting and found.selector.matches(one.labels)]
+    sets = read.owned(TARGET_VIEWS[REPLICA_SET], result.uid) if kind == DEPLOYMENT else []
+    owners = [
+        target.uid for target in sets if not target.is_deleting and result.selector.matches(target.labels)
+    ]
     return Facts(
         replicas=replicas,
-        owners=tuple(owners or [found.uid]),
-        latest=latest_version(kind, found, replica_sets=sets, versioned=read.settings.versioned),
-        latest_is_coming=not found.is_paused,
+        owners=tuple(owners or [result.uid]),
+        latest=latest_version(kind, result, replica_sets=sets, versioned=read.settings.versioned),
+        latest_is_coming=not result.is_paused,
     )
 
 
@@ -196,10 +198,10 @@ def _selected(namespace: str, text: str, read: Read[Settings]) -> list[PodView]:
 
 def _pods(spread: SpreadView, facts: Facts, read: Read[Settings]) -> list[PodView]:
     """Those that are meant, as they are known now."""
-    found = [pod for uid in facts.owners for pod in read.owned(POD_VIEWS, uid)]
-    if not found:
-        found = [pod for one in facts.pods if (pod := read.get(POD_VIEWS, Key(one.namespace, one.name)))]
-    return [pod for pod in found if spread.selector is not None and spread.selector.matches(pod.labels)]
+    pods = [pod for uid in facts.owners for pod in read.owned(POD_VIEWS, uid)]
+    if not pods:
+        pods = [pod for item in facts.pods if (pod := read.get(POD_VIEWS, Key(item.namespace, item.name)))]
+    return [pod for pod in pods if spread.selector is not None and spread.selector.matches(pod.labels)]
 
 
 # ── pods that were there before ──────────────────────────────────────────
@@ -221,20 +223,20 @@ async def _whole(
     ]
     memory = read.memory(WholePods)
     known = memory.documents
-    found = {pod.uid: known[pod.uid] for pod in wanted if pod.uid in known}
+    result = {pod.uid: known[pod.uid] for pod in wanted if pod.uid in known}
     missing = [pod for pod in wanted if pod.uid not in known]
     places = asyncio.Semaphore(READS_AT_ONCE)
 
     async def read_whole(pod: PodView) -> None:
         async with places:
             try:
-                found[pod.uid] = decode(await read.live.get(PODS, pod.namespace, pod.name))
+                result[pod.uid] = decode(await read.live.get(PODS, pod.namespace, pod.name))
             except NotFoundError:
                 return
 
     await asyncio.gather(*(read_whole(pod) for pod in missing[:MOST_READ]))
-    memory.documents = found
-    return found, len(missing) > MOST_READ
+    memory.documents = result
+    return result, len(missing) > MOST_READ
 
 
 def _full_versions(spread: SpreadView, pods: Iterable[PodView], versioned: frozenset[str]) -> frozenset[str]:

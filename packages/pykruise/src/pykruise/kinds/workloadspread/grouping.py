@@ -78,7 +78,7 @@ IS_SURPLUS: Final = Reason(Code.SURPLUS, "every subset is full: the pod is left 
 def grouped(snapshot: Snapshot) -> Grouped:
     """Every pod in its place."""
     spread = snapshot.spread
-    names = {one.name for one in spread.subsets}
+    names = {item.name for item in spread.subsets}
     versions: dict[str, dict[str, list[PodView]]] = {}
     unmarked: list[tuple[str, PodView]] = []
     unassigned: dict[str, Reason] = {}
@@ -99,15 +99,15 @@ def grouped(snapshot: Snapshot) -> Grouped:
     adoptions: dict[str, Adoption] = {}
     unplaced: list[tuple[str, PodView]] = []
     for version, pod in unmarked:
-        found = _best(pod, snapshot, free[version])
-        if isinstance(found, Reason):
+        subset = _best(pod, snapshot, free[version])
+        if isinstance(subset, Reason):
             versions[version].setdefault(NOWHERE, []).append(pod)
-            unassigned[pod.name] = found
+            unassigned[pod.name] = subset
             unplaced.append((version, pod))
             continue
-        adoptions[pod.name] = _adoption(pod, found, snapshot)
-        versions[version].setdefault(found.name, []).append(pod)
-        free[version][found.name] -= 1
+        adoptions[pod.name] = _adoption(pod, subset, snapshot)
+        versions[version].setdefault(subset.name, []).append(pod)
+        free[version][subset.name] -= 1
     surplus = [
         pod.name
         for version, pod in unplaced
@@ -126,15 +126,15 @@ def grouped(snapshot: Snapshot) -> Grouped:
 def _free(version: str, snapshot: Snapshot, subsets: Mapping[str, Sequence[PodView]]) -> Counter[str]:
     """Places by subset that neither a pod has nor one that was admitted and is to come."""
     stored = (snapshot.spread.status.versioned_subset_statuses or {}).get(version) or ()
-    entries = {one.name: one for one in stored}
-    found: Counter[str] = Counter()
-    for one in snapshot.spread.subsets:
-        limit = room_in(one, replicas=snapshot.replicas)
-        pods = subsets.get(one.name, ())
-        pending = pending_creations(entries.get(one.name), pods)
+    entries = {status.name: status for status in stored}
+    free: Counter[str] = Counter()
+    for subset in snapshot.spread.subsets:
+        limit = room_in(subset, replicas=snapshot.replicas)
+        pods = subsets.get(subset.name, ())
+        pending = pending_creations(entries.get(subset.name), pods)
         room = _WITHOUT_LIMIT if limit == ANY_NUMBER else limit
-        found[one.name] = room - len(pods) - sum(until > snapshot.now for _, _, until in pending)
-    return found
+        free[subset.name] = room - len(pods) - sum(until > snapshot.now for _, _, until in pending)
+    return free
 
 
 def _has_room(free: Mapping[str, int]) -> bool:
@@ -155,7 +155,7 @@ def _best(pod: PodView, snapshot: Snapshot, free: Mapping[str, int]) -> Subset |
     if node is None:
         return Reason(Code.NO_SUBSET, f"its node {pod.node_name} is not known")
     subsets = snapshot.spread.subsets
-    best = _fittest(document, node, [one for one in subsets if free[one.name] > 0])
+    best = _fittest(document, node, [subset for subset in subsets if free[subset.name] > 0])
     if best is None and snapshot.spread.is_older_than_it(pod):
         best = _fittest(document, node, subsets)
         if best is None:

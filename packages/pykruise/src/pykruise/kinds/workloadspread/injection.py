@@ -45,17 +45,17 @@ def read_matched(text: str | None) -> Matched | None:
 
 def subset_noted(pod: PodView, spread: str) -> str | None:
     """The subset that the note on a pod says; None: there is no note of this WorkloadSpread."""
-    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
-    return found.subset if found is not None and found.name == spread and found.subset else None
+    matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+    return matched.subset if matched is not None and matched.name == spread and matched.subset else None
 
 
 def inject(pod: Mapping[str, Any], subset: Subset, matched: Matched) -> Document:
     """The pod as one of the subset. Raises PlacementError."""
     placed: Document = {**pod, "spec": _placed(pod["spec"], subset)}
-    found = tried(placed, subset) if subset.patch is not None else placed
-    metadata: Mapping[str, Any] = found.get("metadata") or {}
+    result = tried(placed, subset) if subset.patch is not None else placed
+    metadata: Mapping[str, Any] = result.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), MATCHED_SPREAD_ANNOTATION: matched.text()}
-    return {**found, "metadata": {**metadata, "annotations": annotations}}
+    return {**result, "metadata": {**metadata, "annotations": annotations}}
 
 
 def tried(pod: Mapping[str, Any], subset: Subset) -> Document:
@@ -65,9 +65,9 @@ def tried(pod: Mapping[str, Any], subset: Subset) -> Document:
 
 def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
     """Tolerations and node affinity. The affinity's nodeAffinity is there afterwards, be it empty."""
-    found: Document = dict(spec)
+    result: Document = dict(spec)
     if subset.tolerations:
-        found["tolerations"] = [*(spec.get("tolerations") or ()), *msgspec.to_builtins(subset.tolerations)]
+        result["tolerations"] = [*(spec.get("tolerations") or ()), *msgspec.to_builtins(subset.tolerations)]
     affinity: Mapping[str, Any] = spec.get("affinity") or {}
     nodes: Document = dict(affinity.get("nodeAffinity") or {})
     if subset.preferred_node_selector:
@@ -78,8 +78,8 @@ def _placed(spec: Mapping[str, Any], subset: Subset) -> Document:
     if subset.required_node_selector is not None:
         terms = (nodes.get(REQUIRED) or {}).get("nodeSelectorTerms")
         nodes[REQUIRED] = {"nodeSelectorTerms": required_terms(terms, subset)}
-    found["affinity"] = {**affinity, "nodeAffinity": nodes}
-    return found
+    result["affinity"] = {**affinity, "nodeAffinity": nodes}
+    return result
 
 
 def required_terms(terms: Sequence[Mapping[str, Any]] | None, subset: Subset) -> list[Document]:

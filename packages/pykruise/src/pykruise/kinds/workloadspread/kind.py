@@ -76,8 +76,8 @@ def _of_pod(change: Change[PodView], around: Around[Settings], *, versioned: fro
         if spread is not None and (old is None or new is None or _matters(spread, old, new, versioned)):
             yield key
     elif new is None or (new.node_name and (old is None or _is_moved(old, new, versioned))):
-        for one in with_each_owner(change):
-            yield from _of_owner(one, around)
+        for item in with_each_owner(change):
+            yield from _of_owner(item, around)
 
 
 def _is_moved(old: PodView, new: PodView, versioned: frozenset[str]) -> bool:

@@ -24,12 +24,12 @@ def limit_of(subset: Subset, *, replicas: int) -> int:
     if subset.max_replicas is None:
         return ANY_NUMBER
     try:
-        found = resolve(subset.max_replicas, of=replicas, rounding=Rounding.UP)
+        limit = resolve(subset.max_replicas, of=replicas, rounding=Rounding.UP)
     except ValueError as error:
         raise LimitError(str(error)) from error
-    if found < 0:
+    if limit < 0:
         raise LimitError(f"{subset.max_replicas} is negative")
-    return found
+    return limit
 
 
 def room_in(subset: Subset, *, replicas: int) -> int:
@@ -42,4 +42,4 @@ def room_in(subset: Subset, *, replicas: int) -> int:
 
 def depends_on_replicas(subsets: Iterable[Subset]) -> bool:
     """Whether some limit is a share of the workload's replicas."""
-    return any(isinstance(one.max_replicas, str) for one in subsets)
+    return any(isinstance(subset.max_replicas, str) for subset in subsets)

@@ -38,17 +38,17 @@ PLAIN: Final = Numbering()
 
 def ordinal_of(pod_name: str) -> int:
     """The number at the end of the name; -1: there is none."""
-    found = _ORDINAL.search(pod_name)
-    return int(found[1]) if found else -1
+    match = _ORDINAL.search(pod_name)
+    return int(match[1]) if match else -1
 
 
 def numbering_of(target: Mapping[str, Any] | None) -> Numbering:
     """Which numbers the StatefulSet gives its pods. `reserveOrdinals` has numbers and ranges such as "3-5"."""
     start = get_path(target, "spec", "ordinals", "start")
     reserved: list[tuple[int, int]] = []
-    for one in get_path(target, "spec", "reserveOrdinals") or ():
-        if (found := _RANGE.fullmatch(str(one))) is not None:
-            reserved.append((int(found[1]), int(found[2] or found[1])))
+    for ordinal in get_path(target, "spec", "reserveOrdinals") or ():
+        if (match := _RANGE.fullmatch(str(ordinal))) is not None:
+            reserved.append((int(match[1]), int(match[2] or match[1])))
     return Numbering(start if isinstance(start, int) else 0, merged(reserved))
 
 
@@ -76,7 +76,7 @@ def subset_by_ordinal(
 ) -> Subset | None:
     """The subset whose numbers the pod's is among. Subsets in which pods find no node are passed over."""
     rank = rank_of(ordinal_of(pod_name), numbering)
-    closed = {one.name for one in statuses if not is_schedulable(one)}
+    closed = {status.name for status in statuses if not is_schedulable(status)}
     places = 0
     for subset in subsets:
         if subset.name in closed:

@@ -29,9 +29,12 @@ def template_of(target: Mapping[str, Any]) -> Document:
     name in the template gives way, as in StatefulSets."""
     spec: Mapping[str, Any] = target.get("spec") or {}
     template: Mapping[str, Any] = spec.get("template") or {}
-    names = [get_path(one, "metadata", "name", default="") for one in spec.get("volumeClaimTemplates") or ()]
+    names = [
+        get_path(template, "metadata", "name", default="")
+        for template in spec.get("volumeClaimTemplates") or ()
+    ]
     pod: Mapping[str, Any] = template.get("spec") or {}
-    others = [one for one in pod.get("volumes") or () if one.get("name") not in names]
+    others = [volume for volume in pod.get("volumes") or () if volume.get("name") not in names]
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
     return {**template, "spec": {**pod, "volumes": [*others, *volumes]}}
 

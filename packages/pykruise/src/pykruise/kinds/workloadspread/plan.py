@@ -38,26 +38,26 @@ def plan_spread(snapshot: Snapshot) -> Plan:
         problem = spread.problem or "spec.targetRef: names no workload"
         return refused_plan(snapshot.refused or [problem])
     groups = grouped(snapshot)
-    found = computed(snapshot, groups)
-    marks = tuple(_marks(snapshot, groups, found))
-    moves = tuple(_moves(snapshot, groups, found.timed_out))
+    result = computed(snapshot, groups)
+    marks = tuple(_marks(snapshot, groups, result))
+    moves = tuple(_moves(snapshot, groups, result.timed_out))
     stages = [Stage(purpose=Purpose.MARK_PODS, chains=marks[:MOST_AT_ONCE])] if marks else []
     if moves:
         stages.append(Stage(purpose=Purpose.RESCHEDULE_PODS, chains=moves, regardless=True))
-    is_written = found.status == normalized(spread.status)
+    is_written = result.status == normalized(spread.status)
     return Plan(
         stages=tuple(stages),
-        status=None if is_written else found.status.document(),
-        requeue_after_s=_requeue_after(snapshot, found, is_partial=len(marks) > MOST_AT_ONCE),
+        status=None if is_written else result.status.document(),
+        requeue_after_s=_requeue_after(snapshot, result, is_partial=len(marks) > MOST_AT_ONCE),
         skipped=groups.unassigned,
-        notes=found.notes,
+        notes=result.notes,
     )
 
 
-def _marks(snapshot: Snapshot, groups: Grouped, found: Computed) -> Iterator[Chain]:
+def _marks(snapshot: Snapshot, groups: Grouped, value: Computed) -> Iterator[Chain]:
     """One write for each pod that needs a note, another cost, or both."""
     costs = wanted_costs(snapshot, groups)
-    waiting = _uncounted(snapshot, groups, found)
+    waiting = _uncounted(snapshot, groups, value)
     for pod in snapshot.pods:
         if pod.name in waiting:
             continue
@@ -69,10 +69,10 @@ def _marks(snapshot: Snapshot, groups: Grouped, found: Computed) -> Iterator[Cha
         yield pod_chain(pod, _mark(pod, adoption, None if has_cost else cost))
 
 
-def _uncounted(snapshot: Snapshot, groups: Grouped, found: Computed) -> frozenset[str]:
+def _uncounted(snapshot: Snapshot, groups: Grouped, value: Computed) -> frozenset[str]:
     """Names of pods without a note that the stored list of their version does not count as they would be then."""
     stored = normalized(snapshot.spread.status).versioned_subset_statuses or {}
-    wanted = found.status.versioned_subset_statuses or {}
+    wanted = value.status.versioned_subset_statuses or {}
     return frozenset(
         pod.name
         for version, subsets in groups.versions.items()
@@ -113,9 +113,9 @@ def _moves(snapshot: Snapshot, groups: Grouped, timed_out: Sequence[PodView]) ->
     late = {
         pod.name
         for version, subsets in groups.versions.items()
-        for one in stored.get(version, ())
-        if not is_schedulable(one)
-        for pod in subsets.get(one.name, ())
+        for status in stored.get(version, ())
+        if not is_schedulable(status)
+        for pod in subsets.get(status.name, ())
     }
     patience = snapshot.spread.reschedule_after_s
     for pod in timed_out:
@@ -134,12 +134,12 @@ def _moves(snapshot: Snapshot, groups: Grouped, timed_out: Sequence[PodView]) ->
         yield pod_chain(pod, step)
 
 
-def _requeue_after(snapshot: Snapshot, found: Computed, *, is_partial: bool) -> float | None:
+def _requeue_after(snapshot: Snapshot, value: Computed, *, is_partial: bool) -> float | None:
     if is_partial or snapshot.has_more:
         return 0.0
     times: list[float] = []
-    if found.due is not None:
-        times.append(found.due - snapshot.now)
+    if value.due is not None:
+        times.append(value.due - snapshot.now)
     if has_costs(snapshot) and snapshot.latest is None and snapshot.latest_is_coming:
         times.append(LOOK_AGAIN_S)
     if snapshot.polls_after is not None:

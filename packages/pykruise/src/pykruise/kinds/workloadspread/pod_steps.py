@@ -112,10 +112,10 @@ async def _pod_of(request: AdmissionRequest, spreading: Spreading) -> Document |
         case "DELETE", "":
             return request.old_object
         case "CREATE", "eviction":
-            found = await spreading.reader.pod(request.namespace, request.name)
-            if found is None:
+            pod = await spreading.reader.pod(request.namespace, request.name)
+            if pod is None:
                 raise StepError(f"pod {request.namespace}/{request.name} is not there")
-            return found
+            return pod
     return None
 
 

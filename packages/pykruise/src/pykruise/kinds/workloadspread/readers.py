@@ -47,7 +47,10 @@ WHITE_LIST_KEY: Final = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 RIGHTS: tuple[Right, ...] = (
     on(WORKLOAD_SPREADS, *READ, why="WorkloadSpread: to see them"),
     on(WORKLOAD_SPREADS, "patch", subresource="status", why="WorkloadSpread: to note places of pods"),
-    *(on(one, *READ, why="WorkloadSpread: whose pods are spread") for one in TARGET_RESOURCES.values()),
+    *(
+        on(resource, *READ, why="WorkloadSpread: whose pods are spread")
+        for resource in TARGET_RESOURCES.values()
+    ),
     Right(
         group="*",
         resource="*/scale",
@@ -80,17 +83,17 @@ class TargetReader(WorkloadReader):
 
     async def target(self, view: SpreadView) -> Document | None:
         """The workload that is spread."""
-        found = view.target
-        if found is None:
+        result = view.target
+        if result is None:
             return None
-        return await self.read(found[0], view.namespace, found[1], version=_version_in(view))
+        return await self.read(result[0], view.namespace, result[1], version=_version_in(view))
 
     async def scale(self, view: SpreadView) -> Document | None:
         """The scale of the workload; None: it has none."""
-        found = view.target
-        if found is None:
+        result = view.target
+        if result is None:
             return None
-        return await self.read_scale(found[0], view.namespace, found[1], version=_version_in(view))
+        return await self.read_scale(result[0], view.namespace, result[1], version=_version_in(view))
 
     async def replicas(self, view: SpreadView) -> int:
         """Pods that the workload wants; 0: it is not there. Raises PathError, KubeError."""
@@ -102,16 +105,18 @@ class TargetReader(WorkloadReader):
         listed = await self._listed_as(target[0])
         path = listed.replicas_path if listed is not None else ""
         try:
-            found = replicas_of(document, target[0], paths=view.replicas_paths, listed_path=path)
+            number = replicas_of(document, target[0], paths=view.replicas_paths, listed_path=path)
         except PathError:
             if view.replicas_paths:
                 raise
             return 0
-        if found is None:
+        if number is None:
             wanted = get_path(await self.scale(view), "spec", "replicas")
-            found = wanted if isinstance(wanted, int) else None
+            number = wanted if isinstance(wanted, int) else None
         # Unknown: as many as there are.
-        return sum(one.replicas for one in view.status.subset_statuses or ()) if found is None else found
+        return (
+            sum(status.replicas for status in view.status.subset_statuses or ()) if number is None else number
+        )
 
     async def _listed_as(self, kind: GroupKind) -> Listed | None:
         """The entry of a kind on the white list; a list that cannot be read has none."""
@@ -239,7 +244,7 @@ async def replicas_for(subsets: Sequence[Subset], view: SpreadView, reader: Spre
 
 def places_patch(lists: Mapping[str, Sequence[SubsetStatus]]) -> Document:
     """What stores lists by version."""
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         version: msgspec.to_builtins(list(entries)) for version, entries in lists.items()
     }
-    return {"status": {"versionedSubsetStatuses": found}}
+    return {"status": {"versionedSubsetStatuses": result}}

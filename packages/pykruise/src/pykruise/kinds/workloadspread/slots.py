@@ -44,8 +44,8 @@ class Allocated(msgspec.Struct, frozen=True, kw_only=True):
 def fresh_entries(subsets: Sequence[Subset], *, replicas: int = 0) -> list[SubsetStatus]:
     """The list of a version that nothing is known of yet. `replicas`: of the workload, for limits that are shares."""
     return [
-        SubsetStatus(name=one.name, replicas=0, missing_replicas=room_in(one, replicas=replicas))
-        for one in subsets
+        SubsetStatus(name=subset.name, replicas=0, missing_replicas=room_in(subset, replicas=replicas))
+        for subset in subsets
     ]
 
 
@@ -143,7 +143,7 @@ def release_slot(
 
 def needs_limit(entries: Sequence[SubsetStatus], *, subset: str) -> bool:
     """Whether the limit decides if a released slot is free: where none is free before."""
-    return any(one.name == subset and one.missing_replicas == 0 for one in entries)
+    return any(entry.name == subset and entry.missing_replicas == 0 for entry in entries)
 
 
 def pending_creations(
@@ -160,5 +160,5 @@ def pending_creations(
 
 def _key_of(pod: PodView) -> str:
     """Under which its place was noted."""
-    found = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
-    return found.uid if found is not None and found.uid else pod.name
+    matched = read_matched(pod.annotations.get(MATCHED_SPREAD_ANNOTATION))
+    return matched.uid if matched is not None and matched.uid else pod.name

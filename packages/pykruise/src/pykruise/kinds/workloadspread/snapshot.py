@@ -64,9 +64,9 @@ def latest_version(
         case "ReplicaSet":
             return target.template_hash or UNVERSIONED
         case "Deployment":
-            for one in replica_sets:
-                if not one.is_deleting and one.template_digest == target.template_digest:
-                    return one.template_hash
+            for item in replica_sets:
+                if not item.is_deleting and item.template_digest == target.template_digest:
+                    return item.template_hash
             return None
     if target.generation > target.observed_generation:
         return None

@@ -75,7 +75,7 @@ def computed(snapshot: Snapshot, groups: Grouped) -> Computed:
     spread, tally = snapshot.spread, _Tally()
     overall = _entries(
         snapshot,
-        {one.name: list(groups.of(one.name)) for one in spread.subsets},
+        {subset.name: list(groups.of(subset.name)) for subset in spread.subsets},
         spread.status.subset_statuses or (),
         tally,
     )
@@ -128,8 +128,10 @@ def normalized(status: WorkloadSpreadStatus) -> WorkloadSpreadStatus:
     return WorkloadSpreadStatus(
         observed_generation=status.observed_generation,
         spread=status.spread,
-        subset_statuses=[_normal(one) for one in status.subset_statuses or ()] or None,
-        versioned_subset_statuses={key: [_normal(one) for one in value] for key, value in versioned.items()}
+        subset_statuses=[_normal(item) for item in status.subset_statuses or ()] or None,
+        versioned_subset_statuses={
+            key: [_normal(status) for status in value] for key, value in versioned.items()
+        }
         or None,
     )
 
@@ -150,9 +152,9 @@ def _entries(
     tally: _Tally,
 ) -> list[SubsetStatus]:
     """One list, in the order of the spec."""
-    old = {one.name: one for one in stored}
+    old = {status.name: status for status in stored}
     subsets = snapshot.spread.subsets
-    found: list[SubsetStatus] = []
+    statuses: list[SubsetStatus] = []
     for number, subset in enumerate(subsets):
         pods = members.get(subset.name, ())
         before = old.get(subset.name)
@@ -161,8 +163,8 @@ def _entries(
         late = () if is_last else _timed_out(pods, snapshot, tally)
         tally.timed_out |= {pod.name: pod for pod in late}
         condition = _condition(before, snapshot, tally, is_last=is_last, is_late=bool(late), name=subset.name)
-        found.append(msgspec.structs.replace(entry, conditions=[condition] if condition else None))
-    return found
+        statuses.append(msgspec.structs.replace(entry, conditions=[condition] if condition else None))
+    return statuses
 
 
 # ── places ───────────────────────────────────────────────────────────────────
@@ -233,22 +235,26 @@ def moves_at(pod: PodView, snapshot: Snapshot) -> Instant | None:
 
 def _timed_out(pods: Iterable[PodView], snapshot: Snapshot, tally: _Tally) -> tuple[PodView, ...]:
     """Those that found no node for as long as they may."""
-    found: list[PodView] = []
+    result: list[PodView] = []
     for pod in pods:
         at = moves_at(pod, snapshot)
         if at is None:
             continue
         if at <= snapshot.now:
-            found.append(pod)
+            result.append(pod)
         else:
             tally.due.append(at)
-    return tuple(found)
+    return tuple(result)
 
 
 def closed_at(entry: SubsetStatus) -> Instant | None:
     """Since when new pods pass the subset over; None: they do not."""
-    found = condition_of(entry.conditions, SCHEDULABLE)
-    return parse_time(found.last_transition_time) if found is not None and found.status == "False" else None
+    condition = condition_of(entry.conditions, SCHEDULABLE)
+    return (
+        parse_time(condition.last_transition_time)
+        if condition is not None and condition.status == "False"
+        else None
+    )
 
 
 def _is_unschedulable(pod: PodView) -> bool:

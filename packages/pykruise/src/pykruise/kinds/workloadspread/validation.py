@@ -73,8 +73,8 @@ def errors_of(
 
 
 def _shown(spec: WorkloadSpreadSpec) -> str:
-    found = spec.target_ref
-    return f"{found.api_version} {found.kind} {found.name}".strip()
+    target_reference = spec.target_ref
+    return f"{target_reference.api_version} {target_reference.kind} {target_reference.name}".strip()
 
 
 # ── targetRef ────────────────────────────────────────────────────────────────
@@ -107,7 +107,7 @@ def _target_errors(spec: WorkloadSpreadSpec, around: Surroundings, *, has_target
 
 
 def _not_permitted(kind: GroupKind) -> str:
-    groups = [one.group for one in TARGET_RESOURCES if one.kind == kind.kind]
+    groups = [resource.group for resource in TARGET_RESOURCES if resource.kind == kind.kind]
     hint = f"{kind.kind} is known of group {' and '.join(groups)}; " if groups else ""
     return f"GroupKind is not permitted: {hint}others must be on the white list in ConfigMap kruise-configuration"
 
@@ -149,7 +149,9 @@ def _placement_errors(subset: Subset, path: str) -> Iterator[Cause]:
 def _limits_errors(spec: WorkloadSpreadSpec) -> Iterator[Cause]:
     """Rule 2.6, which stops at the first error, and rule 3."""
     limited = [
-        (index, one.max_replicas) for index, one in enumerate(spec.subsets) if one.max_replicas is not None
+        (index, subset.max_replicas)
+        for index, subset in enumerate(spec.subsets)
+        if subset.max_replicas is not None
     ]
     total = 0
     for index, value in limited:
@@ -216,6 +218,6 @@ def stored_errors(spec: WorkloadSpreadSpec) -> list[Cause]:
     target = target_of(spec)
     listed = (Listed(target=target[0]),) if target is not None else ()
     alone = msgspec.structs.replace(
-        spec, subsets=[msgspec.structs.replace(one, patch=None) for one in spec.subsets]
+        spec, subsets=[msgspec.structs.replace(subset, patch=None) for subset in spec.subsets]
     )
     return errors_of(alone, Surroundings(white_list=WhiteList(workloads=listed)))

@@ -60,7 +60,7 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
     @property
     def is_plain(self) -> bool:
         """One subset without a limit: every pod goes there, and nothing has to be counted for it."""
-        return [one.max_replicas for one in self.subsets] == [None]
+        return [subset.max_replicas for subset in self.subsets] == [None]
 
     @property
     def goes_by_ordinal(self) -> bool:
@@ -88,7 +88,7 @@ class SpreadView(WorkloadView, frozen=True, kw_only=True):
 
     def subset(self, name: str) -> Subset | None:
         """The subset of this name."""
-        return next((one for one in self.subsets if one.name == name), None)
+        return next((subset for subset in self.subsets if subset.name == name), None)
 
     def entries(self, version: str) -> list[SubsetStatus]:
         """What is stored about the subsets for pods of this version."""
@@ -113,5 +113,5 @@ SPREAD_VIEWS: Final = Views[SpreadView](
     projector=lambda: Projector(
         SpreadView, read_spec=read_spec, status=WorkloadSpreadStatus, derived=_derived
     ),
-    indexes={BY_TARGET: _target_index, BY_NAMESPACE: lambda one: (one.namespace,)},
+    indexes={BY_TARGET: _target_index, BY_NAMESPACE: lambda spread: (spread.namespace,)},
 )

@@ -24,8 +24,8 @@ async def check_rights(live: Live) -> Sequence[Finding]:
     try:
         missing = [
             text
-            for found in await asyncio.gather(*(_missing(live, right) for right in rights))
-            for text in found
+            for result in await asyncio.gather(*(_missing(live, right) for right in rights))
+            for text in result
         ]
     except ForbiddenError as error:
         return [unknown("rbac", f"cannot be asked: {error}", "run doctor as a cluster admin")]
@@ -38,7 +38,7 @@ async def check_rights(live: Live) -> Sequence[Finding]:
 async def _missing(live: Live, right: Right) -> list[str]:
     """The verbs of a right that are not given, in words."""
     resource, _, subresource = right.resource.partition("/")
-    found = []
+    result = []
     for verb in right.verbs:
         for name in right.names or ("",):
             attributes = {
@@ -63,5 +63,5 @@ async def _missing(live: Live, right: Right) -> list[str]:
             answer = decode(await live.client.create(REVIEWS, "", review))
             if not get_path(answer, "status", "allowed", default=False):
                 what = f"{right.resource}.{right.group}" if right.group else right.resource
-                found.append(f"{verb} {what}{f' {name}' if name else ''} ({right.why})")
-    return found
+                result.append(f"{verb} {what}{f' {name}' if name else ''} ({right.why})")
+    return result

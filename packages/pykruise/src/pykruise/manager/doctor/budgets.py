@@ -29,26 +29,29 @@ def budget_findings(
 ) -> list[Finding]:
     """What is wrong with PodUnavailableBudgets, and pods that have several budgets. Pure."""
     doubled = list(_doubled(unavailable, disruption, [pod for pod in pods if is_active(pod)]))
-    found = [*_useless(unavailable), *(one for one in doubled if one.level != Level.OK)]
+    findings = [*_useless(unavailable), *(finding for finding in doubled if finding.level != Level.OK)]
     count = len(unavailable)
     nothing = f"nothing is wrong with {count} PodUnavailableBudget{'s' * (count != 1)}"
-    return [*(found or [fine("budgets", nothing)]), *(one for one in doubled if one.level == Level.OK)]
+    return [
+        *(findings or [fine("budgets", nothing)]),
+        *(finding for finding in doubled if finding.level == Level.OK),
+    ]
 
 
 def _useless(budgets: Sequence[Document]) -> Iterator[Finding]:
-    for one in budgets:
-        status: Mapping[str, int] = one.get("status") or {}
+    for budget in budgets:
+        status: Mapping[str, int] = budget.get("status") or {}
         if not status:
             continue  # it has no status yet: other checks say why
         total, desired = status.get("totalReplicas", 0), status.get("desiredAvailable", 0)
         if total == 0 and status.get("currentAvailable", 0) == 0:
-            what = f"PodUnavailableBudget {_name(one)} is about no pod"
+            what = f"PodUnavailableBudget {_name(budget)} is about no pod"
             yield warning("budgets", what, "correct its selector or targetRef, or delete it")
         elif desired == 0:
-            what = f"PodUnavailableBudget {_name(one)} allows everything: 0 of {total} pods must serve"
+            what = f"PodUnavailableBudget {_name(budget)} allows everything: 0 of {total} pods must serve"
             yield warning("budgets", what, "lower maxUnavailable, or set protectTotalReplicas")
         elif desired >= total:
-            what = f"PodUnavailableBudget {_name(one)} allows nothing, ever: {desired} of {total} pods must serve"
+            what = f"PodUnavailableBudget {_name(budget)} allows nothing, ever: {desired} of {total} pods must serve"
             yield warning("budgets", what, "let at least one pod be unavailable, or drains wait for ever")
 
 
@@ -58,15 +61,21 @@ def _doubled(
     """Pods of several budgets. No eviction can remove those of two PodDisruptionBudgets, or of two budgets of which
     one allows nothing; of others it is good to know that both are asked."""
     closed = {
-        (one["metadata"]["namespace"], one["metadata"]["name"]) for one in unavailable if _allows_nothing(one)
+        (entry["metadata"]["namespace"], entry["metadata"]["name"])
+        for entry in unavailable
+        if _allows_nothing(entry)
     }
     two: dict[tuple[bool, str], list[str]] = {}
     for pod in pods:
         namespace, name = pod["metadata"]["namespace"], str(pod["metadata"]["name"])
-        own = [one for one in disruption if one["metadata"]["namespace"] == namespace and _covers(one, pod)]
+        own = [
+            entry
+            for entry in disruption
+            if entry["metadata"]["namespace"] == namespace and _covers(entry, pod)
+        ]
         named = related_budget(annotations_of(pod))
         if len(own) > 1:
-            names = " and ".join(sorted(str(one["metadata"]["name"]) for one in own))
+            names = " and ".join(sorted(str(entry["metadata"]["name"]) for entry in own))
             what = f"are of PodDisruptionBudgets {names} of {namespace}: API servers evict no pod of two"
             two.setdefault((True, what), []).append(name)
         elif own and named:

@@ -37,8 +37,8 @@ CHECKS: Sequence[tuple[str, Check]] = (
 
 async def examine(live: Live) -> list[Finding]:
     """Every finding. Raises nothing of the API server's: what cannot be looked at is a finding too."""
-    found = await asyncio.gather(*(_one(name, check, live) for name, check in CHECKS))
-    return [finding for findings in found for finding in findings]
+    result = await asyncio.gather(*(_one(name, check, live) for name, check in CHECKS))
+    return [finding for findings in result for finding in findings]
 
 
 async def _one(name: str, check: Check, live: Live) -> Sequence[Finding]:

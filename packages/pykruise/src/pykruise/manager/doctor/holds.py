@@ -22,7 +22,7 @@ _SHOWN: Final = 3
 
 async def check_holds(live: Live) -> Sequence[Finding]:
     """No manager holds requests back."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     pods = await live.list(PODS, live.namespace, label_selector=_SELECTOR)
     for name in sorted(str(pod["metadata"]["name"]) for pod in pods):
         path = PODS.path(live.namespace, f"{name}:{_METRICS_PORT}", "proxy") + "/metrics"
@@ -31,7 +31,7 @@ async def check_holds(live: Live) -> Sequence[Finding]:
         except NotFoundError:
             continue  # it has gone meanwhile
         except KubeError as error:
-            found.append(unknown("requests", f"metrics of {name} cannot be read: {error}"))
+            findings.append(unknown("requests", f"metrics of {name} cannot be read: {error}"))
             continue
         if held := sorted(holds_of(text), key=lambda hold: -hold[1]):
             what = ", ".join(f"{scope} for {left_s:.0f} s" for scope, left_s in held[:_SHOWN])
@@ -39,8 +39,8 @@ async def check_holds(live: Live) -> Sequence[Finding]:
             fix = (
                 "find what answers with 429 or 503: an admission webhook of that resource, or a load balancer"
             )
-            found.append(warning("requests", f"{name} holds back {what}{more}", fix))
-    return found or [fine("requests", "no manager holds requests back")]
+            findings.append(warning("requests", f"{name} holds back {what}{more}", fix))
+    return findings or [fine("requests", "no manager holds requests back")]
 
 
 def holds_of(text: str) -> Iterator[tuple[str, float]]:

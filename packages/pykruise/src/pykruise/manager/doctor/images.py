@@ -23,36 +23,36 @@ async def check_images(live: Live) -> Sequence[Finding]:
     if not (settings.gates["KruiseDaemon"] and settings.gates["ImagePullJobGate"]):
         return [fine("images", "no images are pulled ahead: a gate is off")]
     home = settings.secrets_namespace
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if await live.get(NAMESPACES, "", home) is None:
         what = f"namespace {home}, where pull secrets are copied to, is not there: ImagePullJobs with secrets wait"
-        found.append(warning("images", what, APPLY))
+        findings.append(warning("images", what, APPLY))
     try:
         node_images = await live.list(NODE_IMAGES)
     except NotFoundError:
-        return found  # the check of CRDs says so
-    found += image_findings(node_images, await live.list(NODES))
-    return found or [fine("images", f"nothing is wrong with {len(node_images)} NodeImages")]
+        return findings  # the check of CRDs says so
+    findings += image_findings(node_images, await live.list(NODES))
+    return findings or [fine("images", f"nothing is wrong with {len(node_images)} NodeImages")]
 
 
 def image_findings(node_images: Sequence[Document], nodes: Sequence[Document]) -> list[Finding]:
     """What NodeImages say of the agents. Pure."""
-    silent = sorted(one["metadata"]["name"] for one in node_images if any(_silent_tags(one)))
-    known = {one["metadata"]["name"] for one in node_images}
+    silent = sorted(image["metadata"]["name"] for image in node_images if any(_silent_tags(image)))
+    known = {image["metadata"]["name"] for image in node_images}
     bare = sorted(
-        one["metadata"]["name"]
-        for one in nodes
-        if one["metadata"]["name"] not in known
-        and (one["metadata"].get("labels") or {}).get("type") != "virtual-kubelet"
+        node["metadata"]["name"]
+        for node in nodes
+        if node["metadata"]["name"] not in known
+        and (node["metadata"].get("labels") or {}).get("type") != "virtual-kubelet"
     )
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if silent:
         what = f"the agent does not answer on {_listed(silent)}: no image is pulled ahead there"
-        found.append(warning("images", what, "does kruise-daemon run there, and what does its log say?"))
+        findings.append(warning("images", what, "does kruise-daemon run there, and what does its log say?"))
     if node_images and bare:
         what = f"there is no NodeImage for {_listed(bare)}: ImagePullJobs do not count them"
-        found.append(warning("images", what, "nodes get one when they have been ready for half a minute"))
-    return found
+        findings.append(warning("images", what, "nodes get one when they have been ready for half a minute"))
+    return findings
 
 
 def _silent_tags(node_image: Document) -> Iterator[bool]:

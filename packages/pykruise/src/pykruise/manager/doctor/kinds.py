@@ -15,8 +15,8 @@ from pykruise.manager.install import SERVICE
 async def check_crds(live: Live) -> Sequence[Finding]:
     """Present, established, and with the versions that are needed."""
     wanted = crds()
-    found = [finding for crd in wanted for finding in await _check_crd(live, crd)]
-    return found or [fine("crds", f"all {len(wanted)} are there")]
+    findings = [finding for crd in wanted for finding in await _check_crd(live, crd)]
+    return findings or [fine("crds", f"all {len(wanted)} are there")]
 
 
 async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
@@ -24,14 +24,16 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
     stored = await live.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
     if stored is None:
         return [fault("crds", f"{name} is not installed", APPLY)]
-    conditions = {one["type"]: one for one in get_path(stored, "status", "conditions", default=[])}
+    conditions = {
+        condition["type"]: condition for condition in get_path(stored, "status", "conditions", default=[])
+    }
     established = conditions.get("Established", {})
     if established.get("status") != "True":
         why = established.get("message") or "it is not served yet"
         return [fault("crds", f"{name} is not established: {why}", f"kubectl describe crd {name}")]
-    versions = {one["name"]: one for one in stored["spec"]["versions"]}
+    versions = {version["name"]: version for version in stored["spec"]["versions"]}
     known = {version["name"] for version in wanted["spec"]["versions"]}
-    stored_in = next((one["name"] for one in versions.values() if one.get("storage")), "none")
+    stored_in = next((version["name"] for version in versions.values() if version.get("storage")), "none")
     findings = []
     if stored_in not in known:
         what = f"{name} is stored as {stored_in}; pykruise knows {', '.join(sorted(known))}"
@@ -41,7 +43,11 @@ async def _check_crd(live: Live, wanted: Document) -> list[Finding]:
     elif len(versions) > 1:  # one version alone is how released versions of OpenKruise have it
         unserved = sorted(version for version in known if not versions.get(version, {}).get("served"))
         findings += [fault("crds", f"{name} does not serve {version}", APPLY) for version in unserved]
-    old = [one for one in get_path(stored, "status", "storedVersions", default=[]) if one not in versions]
+    old = [
+        version
+        for version in get_path(stored, "status", "storedVersions", default=[])
+        if version not in versions
+    ]
     if old:
         findings.append(
             fault("crds", f"{name} has objects stored as {', '.join(old)}, which it has no schema for", APPLY)
@@ -101,6 +107,6 @@ def _converted_cloneset() -> Resource | None:
     for crd in crds():
         spec = crd["spec"]
         if spec["names"]["kind"] == "CloneSet" and (spec["group"], "CloneSet") in conversions():
-            other = next((one["name"] for one in spec["versions"] if not one["storage"]), "")
+            other = next((version["name"] for version in spec["versions"] if not version["storage"]), "")
             return Resource(spec["group"], other, "clonesets", "CloneSet") if other else None
     return None

@@ -53,10 +53,10 @@ class Live:
     async def path(self, path: str) -> Mapping[str, Any]:
         """The answer of any path: `/version`, discovery; empty when it is not there."""
         try:
-            found: Mapping[str, Any] = decode(await self.client.get_path(path))
+            result: Mapping[str, Any] = decode(await self.client.get_path(path))
         except NotFoundError:
             return {}
-        return found
+        return result
 
     async def server_time(self) -> Instant | None:
         """The API server's clock, from the header of an answer; whole seconds. None: it does not tell."""
@@ -74,9 +74,11 @@ class Live:
         containers = get_path(deployment or {}, "spec", "template", "spec", "containers", default=[])
         for container in containers:
             argv = [str(word) for word in container.get("args") or ()]
-            environ = {one["name"]: one["value"] for one in container.get("env") or () if "value" in one} | {
-                "POD_NAMESPACE": self.namespace
-            }
+            environ = {
+                variable["name"]: variable["value"]
+                for variable in container.get("env") or ()
+                if "value" in variable
+            } | {"POD_NAMESPACE": self.namespace}
             return parse([word for word in argv if word != "manager"], environ=environ).settings
         return parse([], environ={"POD_NAMESPACE": self.namespace}).settings
 

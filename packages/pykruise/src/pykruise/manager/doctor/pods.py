@@ -16,8 +16,8 @@ async def check_injection(live: Live) -> Sequence[Finding]:
     """Pods of OpenKruise's workloads have the readiness gate that updates in place need."""
     if not (await live.gates())["PodWebhook"]:
         return [fine("pods", "PodWebhook is off: pods are not admitted")]
-    found = await live.list(PODS)
-    own = [pod for pod in found if _is_ours(pod) and not pod["metadata"].get("deletionTimestamp")]
+    result = await live.list(PODS)
+    own = [pod for pod in result if _is_ours(pod) and not pod["metadata"].get("deletionTimestamp")]
     missed = [pod for pod in own if not _has_gate(pod)]
     if missed:
         names = ", ".join(
@@ -38,4 +38,4 @@ def _is_ours(pod: Document) -> bool:
 
 def _has_gate(pod: Document) -> bool:
     gates = get_path(pod, "spec", "readinessGates", default=[]) or ()
-    return any(one.get("conditionType") == READINESS for one in gates)
+    return any(gate.get("conditionType") == READINESS for gate in gates)

@@ -26,10 +26,10 @@ async def check_slots(live: Live) -> Sequence[Finding]:
     lease = await live.get(LEASES, live.namespace, NAME)
     if not is_shared(lease):
         return [fine("slots", "one manager does all the work")]
-    found = await asyncio.gather(
+    slots = await asyncio.gather(
         *(live.get(LEASES, live.namespace, slot_lease(NAME, slot)) for slot in range(SLOTS))
     )
-    return slot_findings(dict(enumerate(found)), now=await live.server_time())
+    return slot_findings(dict(enumerate(slots)), now=await live.server_time())
 
 
 def is_shared(lease: Document | None) -> bool:
@@ -47,12 +47,12 @@ def slot_findings(leases: Mapping[int, Document | None], *, now: Instant | None)
     shown = "; ".join(f"{holder}: {_listed(slots)}" for holder, slots in sorted(by_holder.items()))
     if not by_holder:
         return [fault("slots", "no slot has a manager: no controller runs", "look at the managers' logs")]
-    found = [fine("slots", shown)]
+    findings = [fine("slots", shown)]
     if free:
         what = f"slots without a manager: {_listed(free)}; nothing is done for their objects"
         fix = "they move within 20 s; if they stay free, look at the log of the leader"
-        found.append(warning("slots", what, fix) if len(free) <= 2 else fault("slots", what, fix))
-    return found
+        findings.append(warning("slots", what, fix) if len(free) <= 2 else fault("slots", what, fix))
+    return findings
 
 
 def _holder(lease: Document | None, now: Instant | None) -> str:

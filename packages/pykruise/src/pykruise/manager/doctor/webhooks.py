@@ -54,7 +54,7 @@ async def _is_by_url(live: Live) -> bool:
     """Whether webhooks are registered by URL: a manager outside the cluster, without a Service."""
     live_one = await live.get(MUTATING, "", MUTATING_NAME)
     entries = (live_one or {}).get("webhooks") or ()
-    return bool(entries) and all("url" in (one.get("clientConfig") or {}) for one in entries)
+    return bool(entries) and all("url" in (entry.get("clientConfig") or {}) for entry in entries)
 
 
 async def check_service(live: Live) -> Sequence[Finding]:
@@ -67,7 +67,7 @@ async def check_service(live: Live) -> Sequence[Finding]:
     if service is None:
         return [fault("service", f"there is no Service {name}: no webhook can be reached", APPLY)]
     ports = service["spec"].get("ports") or []
-    port = next((one for one in ports if one.get("port") == 443), None)
+    port = next((port for port in ports if port.get("port") == 443), None)
     if port is None:
         return [fault("service", f"Service {name} has no port 443", APPLY)]
     if port.get("targetPort") not in (settings.port, "webhook-server"):
@@ -111,23 +111,23 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
     secret = await live.get(SECRETS, live.namespace, settings.secret)
     authority = certificates_in(secret or {}).authority
     namespaces = {
-        name: labels_of(found)
+        name: labels_of(configurations)
         for name in (live.namespace, "kube-system")
-        if (found := await live.get(NAMESPACES, "", name)) is not None
+        if (configurations := await live.get(NAMESPACES, "", name)) is not None
     }
     findings: list[Finding] = []
     entries: dict[str, Document] = {}
     for resource, name in CONFIGURATIONS:
-        found = await live.get(resource, "", name)
-        if found is None:
+        configurations = await live.get(resource, "", name)
+        if configurations is None:
             findings.append(
                 fault("webhooks", f"{name} does not exist: nothing is defaulted or checked", APPLY)
             )
             continue
-        for entry in found.get("webhooks") or ():
+        for entry in configurations.get("webhooks") or ():
             entries[entry["name"]] = entry
             findings += _check_entry(entry, settings, live.namespace, authority, namespaces)
-        findings += await _check_conditions(live, name, found)
+        findings += await _check_conditions(live, name, configurations)
     if len(findings) == 0:
         # An entry about a kind that is not installed is left out by the manager; check_crds names the kind.
         gated = admission_settings(await live.gates())
@@ -140,9 +140,9 @@ async def check_configurations(live: Live) -> Sequence[Finding]:
     ]
 
 
-async def _check_conditions(live: Live, name: str, found: Document) -> list[Finding]:
+async def _check_conditions(live: Live, name: str, conditions: Document) -> list[Finding]:
     """API servers ask about every pod, or about those that an object selects."""
-    written = current_conditions(found)
+    written = current_conditions(conditions)
     if not any(written.values()):
         return []
     settings = admission_settings(await live.gates(), namespace=live.namespace)
@@ -209,7 +209,8 @@ def _problem_of(bundle: bytes) -> str:
 
 def _guards_pods(entry: Mapping[str, Any]) -> bool:
     return any(
-        "" in rule.get("apiGroups", ()) and any(one.startswith("pods") for one in rule.get("resources", ()))
+        "" in rule.get("apiGroups", ())
+        and any(resource.startswith("pods") for resource in rule.get("resources", ()))
         for rule in entry.get("rules") or ()
     )
 

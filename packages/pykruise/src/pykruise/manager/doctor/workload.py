@@ -24,8 +24,8 @@ Version = tuple[int, int]
 
 
 async def _version(live: Live) -> tuple[str, Version]:
-    found = await live.path("/version")
-    text = str(found.get("gitVersion") or "")
+    result = await live.path("/version")
+    text = str(result.get("gitVersion") or "")
     match = re.match(r"v?(\d+)\.(\d+)", text)
     return text, (int(match[1]), int(match[2])) if match else (0, 0)
 
@@ -73,9 +73,9 @@ async def check_manager(live: Live) -> Sequence[Finding]:
         ]
     if ready == 0:
         why = "; ".join(
-            one["message"]
-            for one in status.get("conditions") or ()
-            if one.get("status") == "False" and one.get("message")
+            condition["message"]
+            for condition in status.get("conditions") or ()
+            if condition.get("status") == "False" and condition.get("message")
         )
         what = f"no pod of Deployment {name} is ready{f' ({why})' if why else ''}"
         fix = f"kubectl -n {live.namespace} describe pods; kubectl -n {live.namespace} logs deployment/{MANAGER}"
@@ -166,7 +166,7 @@ def ready_addresses(slices: Sequence[dict[str, object]]) -> int:
     """How many endpoints of EndpointSlices are ready."""
     return sum(
         1
-        for one in slices
-        for endpoint in get_path(one, "endpoints", default=[]) or ()
+        for slice_ in slices
+        for endpoint in get_path(slice_, "endpoints", default=[]) or ()
         if (endpoint.get("conditions") or {}).get("ready", True)
     )

@@ -104,7 +104,7 @@ def changed_tags(old: NodeImageView, new: NodeImageView) -> Iterator[tuple[str, 
         if before is None or after is None or _frame(before) != _frame(after):
             yield name, EVERY_TAG
             continue
-        for tag in _differing({one.tag: one for one in before.tags}, {one.tag: one for one in after.tags}):
+        for tag in _differing({tag.tag: tag for tag in before.tags}, {tag.tag: tag for tag in after.tags}):
             yield name, tag
     for image in _differing(old.statuses, new.statuses):
         yield image.name, image.tag
@@ -140,10 +140,10 @@ _decode_status = msgspec.json.Decoder(NodeImageStatus | None).decode
 
 def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
     """The view of a NodeImage's JSON text. Raises msgspec.DecodeError for what is no object."""
-    found = _decode_object(raw)
-    meta = found.metadata
-    spec, wrong_spec = _read(found.spec, _decode_spec, NodeImageSpec, "spec")
-    status, wrong_status = _read(found.status, _decode_status, NodeImageStatus, "status")
+    node_image = _decode_object(raw)
+    meta = node_image.metadata
+    spec, wrong_spec = _read(node_image.spec, _decode_spec, NodeImageSpec, "spec")
+    status, wrong_status = _read(node_image.status, _decode_status, NodeImageStatus, "status")
     return NodeImageView(
         name=meta.name,
         uid=meta.uid,
@@ -157,7 +157,7 @@ def project_node_image(raw: bytes | msgspec.Raw) -> NodeImageView:
             for name, image in ((status.image_statuses if status else None) or {}).items()
             for tag in image.tags
         },
-        stored_status=_document(found.status),
+        stored_status=_document(node_image.status),
         problem=wrong_spec or wrong_status,
     )
 

@@ -156,15 +156,15 @@ _decode = msgspec.json.Decoder(_Job).decode
 
 def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
     """The view of a job's JSON text. Raises msgspec.DecodeError for what is no object."""
-    found = _decode(raw)
-    meta = found.metadata
-    spec, problem = read(found.spec or {}, ImagePullJobSpec, path="spec")
-    status, _ = read(found.status or {}, ImagePullJobStatus, path="status")
+    job = _decode(raw)
+    meta = job.metadata
+    spec, problem = read(job.spec or {}, ImagePullJobSpec, path="spec")
+    status, _ = read(job.status or {}, ImagePullJobStatus, path="status")
     image, selector, pod_selector = None, None, None
     if spec is not None and not (problem := pull_problem(spec, {"spec.image": spec.image})):
         image = parse_image(spec.image)
         selector, pod_selector = _node_selector(spec.selector), _pod_selector(spec)
-    owner = next((one for one in meta.owner_references or () if one.controller), None)
+    owner = next((reference for reference in meta.owner_references or () if reference.controller), None)
     return PullJobView(
         namespace=meta.namespace,
         name=meta.name,
@@ -182,7 +182,7 @@ def project_pull_job(raw: bytes | msgspec.Raw) -> PullJobView:
         selector=selector,
         pod_selector=pod_selector,
         status=status or ImagePullJobStatus(),
-        stored_status=found.status or {},
+        stored_status=job.status or {},
     )
 
 
@@ -239,23 +239,26 @@ def is_pull_job(ref: ObjectReference) -> bool:
 
 def changed_images(new: Mapping[str, Any], olds: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Container → image, for those of the `new` template that some old one has not, or has with another image."""
-    found: dict[str, str] = {}
+    images: dict[str, str] = {}
     for container in _containers(new):
         name, image = container.get("name"), container.get("image")
         if not isinstance(name, str) or not isinstance(image, str) or not image:
             continue
         before = [
-            next((one.get("image") for one in _containers(old) if one.get("name") == name), None)
+            next(
+                (container.get("image") for container in _containers(old) if container.get("name") == name),
+                None,
+            )
             for old in olds
         ]
-        if any(one != image for one in before):
-            found[name] = image
-    return found
+        if any(item != image for item in before):
+            images[name] = image
+    return images
 
 
 def _containers(template: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = (template.get("spec") or {}).get("containers") or ()
-    return found
+    containers: Sequence[Mapping[str, Any]] = (template.get("spec") or {}).get("containers") or ()
+    return containers
 
 
 def pull_job_name(revision: RevisionView, container: str) -> str:
@@ -276,7 +279,9 @@ def pull_jobs(
     metadata: Mapping[str, Any] = template.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), keys.REVISION_HASH_LABEL: revision.hash}
     secrets = [
-        one["name"] for one in (template.get("spec") or {}).get("imagePullSecrets") or () if one.get("name")
+        secret["name"]
+        for secret in (template.get("spec") or {}).get("imagePullSecrets") or ()
+        if secret.get("name")
     ]
     shared: Document = {
         "podSelector": _on_old_pods(selector, revision),
@@ -312,7 +317,7 @@ def _on_old_pods(selector: Mapping[str, Any], revision: RevisionView) -> Documen
         "operator": "NotIn",
         "values": [str(revision.name), str(revision.hash)],
     }
-    found: Document = {"matchExpressions": [*(selector.get("matchExpressions") or ()), not_new]}
+    pods: Document = {"matchExpressions": [*(selector.get("matchExpressions") or ()), not_new]}
     if selector.get("matchLabels"):
-        found["matchLabels"] = dict(selector["matchLabels"])
-    return found
+        pods["matchLabels"] = dict(selector["matchLabels"])
+    return pods

@@ -33,10 +33,10 @@ def with_pull_defaults(spec: Mapping[str, Any], *, pull_policy: bool) -> Documen
     policy = {name: value for name, value in (spec.get("pullPolicy") or {}).items() if value is not None}
     policy.setdefault("timeoutSeconds", TIMEOUT_S)
     policy.setdefault("backoffLimit", BACKOFF_LIMIT)
-    found = {**spec, "completionPolicy": completion, "pullPolicy": policy}
+    defaults = {**spec, "completionPolicy": completion, "pullPolicy": policy}
     if pull_policy:
-        found["imagePullPolicy"] = spec.get("imagePullPolicy") or "IfNotPresent"
-    return found
+        defaults["imagePullPolicy"] = spec.get("imagePullPolicy") or "IfNotPresent"
+    return defaults
 
 
 def parallelism_of(value: int | str | None) -> int:

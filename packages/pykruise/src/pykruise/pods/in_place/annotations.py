@@ -40,11 +40,11 @@ def write_changes(
     return {name: part for name, part in zip(names, written, strict=True) if part}
 
 
-def read_refs(found: Mapping[str, WireMetadata] | None) -> dict[str, RefMetadata]:
+def read_refs(refs: Mapping[str, WireMetadata] | None) -> dict[str, RefMetadata]:
     """Metadata by container."""
     return {
         name: RefMetadata(labels=wire.labels or {}, annotations=wire.annotations or {})
-        for name, wire in (found or {}).items()
+        for name, wire in (refs or {}).items()
     }
 
 
@@ -54,12 +54,12 @@ def write_refs(refs: Mapping[str, RefMetadata]) -> Document:
 
 
 def _write_ref(ref: RefMetadata) -> Document:
-    found: Document = {"creationTimestamp": None}
+    result: Document = {"creationTimestamp": None}
     if ref.labels:
-        found["labels"] = dict(sorted(ref.labels.items()))
+        result["labels"] = dict(sorted(ref.labels.items()))
     if ref.annotations:
-        found["annotations"] = dict(sorted(ref.annotations.items()))
-    return found
+        result["annotations"] = dict(sorted(ref.annotations.items()))
+    return result
 
 
 def write_resources(resources: Mapping[str, ResourceChange]) -> Document:

@@ -58,7 +58,7 @@ def next_batch(
 ) -> Batch:
     """The changes of `spec` that are made now. Image ids are recorded as they are before the change."""
     wanted = effective_spec(pod, spec, settings)
-    waiting = [one for one in running_containers(pod) if one.name in wanted.container_names]
+    waiting = [container for container in running_containers(pod) if container.name in wanted.container_names]
     chosen = _chosen(waiting, wanted.ref_metadata)
     now_names = [container.name for container in waiting if container.name in chosen]
     images = {name: wanted.images[name] for name in now_names if name in wanted.images}
@@ -96,9 +96,9 @@ def _of(entries: Mapping[str, T], names: frozenset[str]) -> dict[str, T]:
 
 def _chosen(waiting: Sequence[ContainerFacts], ref_metadata: Mapping[str, RefMetadata]) -> frozenset[str]:
     """Containers of the first batch."""
-    priorities = [one.launch_priority for one in waiting if one.launch_priority is not None]
+    priorities = [container.launch_priority for container in waiting if container.launch_priority is not None]
     highest = max(priorities, default=None)
-    chosen = {one.name for one in waiting if one.launch_priority in (None, highest)}
+    chosen = {container.name for container in waiting if container.launch_priority in (None, highest)}
     while more := _sharing(chosen, ref_metadata):
         chosen |= more
     return frozenset(chosen)
@@ -122,12 +122,12 @@ def _records(
     """What the containers run that get another image now."""
     statuses = running_statuses(pod)
     live = {container.name: container for container in running_containers(pod)}
-    found: dict[str, ImageRecord] = {}
+    records: dict[str, ImageRecord] = {}
     for name in images:
         status = statuses.get(name)
         if status is None:
             # Perhaps it is not reported yet: without a record nothing would wait for the new image.
-            found[name] = ImageRecord()
+            records[name] = ImageRecord()
             continue
         earlier = state.image_records.get(name)
         is_settled = (
@@ -138,7 +138,7 @@ def _records(
         )
         # A container that is still to be replaced for an earlier change may be left alone after all, when
         # this change takes the earlier one back. Only a settled one is sure to go.
-        found[name] = ImageRecord(
+        records[name] = ImageRecord(
             image_id=status.image_id, container_id=status.container_id if is_settled else ""
         )
-    return found
+    return records

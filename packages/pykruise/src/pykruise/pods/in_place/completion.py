@@ -85,7 +85,7 @@ def containers_verdict(pod: UpdatablePod, state: UpdateState, *, now: Instant, s
         said = why_resize_waits(pod)
         return _waits(f"the node has not given container {name} its resources yet{said and f' ({said})'}")
     # The agent's report is of regular containers; a sidecar is judged by its image.
-    changed_sidecar = any(one.name in state.image_records for one in pod.sidecars)
+    changed_sidecar = any(sidecar.name in state.image_records for sidecar in pod.sidecars)
     if meta is not None and not changed_sidecar and runs_as_specified(pod, meta):
         return _COMPLETE
     return _images_verdict(pod, state, now=now)

@@ -188,8 +188,8 @@ def _with_same_pull_policies(old: Document, new: Document) -> tuple[Document, Do
     It hangs on the image, so it is filled in only there: a new tag alone must not look like another policy.
     """
     pairs = list(zip(old["spec"].get("containers") or (), new["spec"].get("containers") or (), strict=False))
-    before = [_pull_policy(one, other) for one, other in pairs]
-    after = [_pull_policy(other, one) for one, other in pairs]
+    before = [_pull_policy(pair, other) for pair, other in pairs]
+    after = [_pull_policy(other, pair) for pair, other in pairs]
     return _with_containers(old, before), _with_containers(new, after)
 
 
@@ -205,7 +205,10 @@ def _with_containers(template: Document, first: Sequence[Document]) -> Document:
 
 
 def _with_requests(template: Document) -> Document:
-    containers = [{**one, "resources": effective_resources(one)} for one in template["spec"]["containers"]]
+    containers = [
+        {**container, "resources": effective_resources(container)}
+        for container in template["spec"]["containers"]
+    ]
     return {**template, "spec": {**template["spec"], "containers": containers}}
 
 
@@ -240,7 +243,7 @@ def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Set
     for field in MAPS:
         entries: Document = {}
         for key, value in _map_changes(before.get(field) or {}, after.get(field) or {}).items():
-            containers = [name for name, found in sources.items() if (field, key) in found]
+            containers = [name for name, result in sources.items() if (field, key) in result]
             if value is None or not containers:
                 # A variable keeps the value of a key that goes: the container is not restarted for it.
                 entries[key] = value
@@ -252,7 +255,7 @@ def _with_metadata(spec: UpdateSpec, old: Document, new: Document, settings: Set
     patch |= _finalizer_changes(before.get("finalizers") or (), after.get("finalizers") or ())
     changed: UpdateSpec = msgspec.structs.replace(
         spec,
-        ref_metadata={name: RefMetadata(**found) for name, found in refs.items()},
+        ref_metadata={name: RefMetadata(**result) for name, result in refs.items()},
         update_env_from_metadata=bool(refs),
         metadata_patch={"metadata": patch} if patch else {},
     )
@@ -277,9 +280,9 @@ def _map_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, st
 
 
 def _finalizer_changes(old: Sequence[str], new: Sequence[str]) -> Document:
-    found: Document = {}
+    changes: Document = {}
     if added := [name for name in new if name not in old]:
-        found[FINALIZERS] = added
+        changes[FINALIZERS] = added
     if gone := [name for name in old if name not in new]:
-        found[DELETE_FINALIZERS] = gone
-    return found
+        changes[DELETE_FINALIZERS] = gone
+    return changes

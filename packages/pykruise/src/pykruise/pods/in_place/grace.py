@@ -38,8 +38,8 @@ def grace_of(pod: UpdatablePod) -> UpdateSpec | None:
 
     Raises AnnotationError.
     """
-    found = annotation(pod, GRACE_ANNOTATIONS)
-    return parse_grace(found) if found else None
+    result = annotation(pod, GRACE_ANNOTATIONS)
+    return parse_grace(result) if result else None
 
 
 def parse_grace(value: str) -> UpdateSpec:
@@ -73,17 +73,17 @@ def _patch(data: bytes | None) -> Document | None:
 
 def grace_text(spec: UpdateSpec) -> str:
     """The annotation's value."""
-    found: Document = {"revision": spec.revision}
+    result: Document = {"revision": spec.revision}
     names = ("containerImages", "containerRefMetadata", "containerResources")
-    found |= write_changes(spec.images, spec.ref_metadata, spec.resources, names=names)
+    result |= write_changes(spec.images, spec.ref_metadata, spec.resources, names=names)
     if spec.metadata_patch is not None:
         data = orjson.dumps(spec.metadata_patch)
-        found["metaDataPatch"] = msgspec.to_builtins(data)
+        result["metaDataPatch"] = msgspec.to_builtins(data)
     if spec.update_env_from_metadata:
-        found["updateEnvFromMetadata"] = True
+        result["updateEnvFromMetadata"] = True
     if spec.grace_seconds > 0:
-        found["graceSeconds"] = spec.grace_seconds
-    return text(found)
+        result["graceSeconds"] = spec.grace_seconds
+    return text(result)
 
 
 def grace_until(started_at: Instant | None, *, seconds: int, now: Instant) -> Instant | None:

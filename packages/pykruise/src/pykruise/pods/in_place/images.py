@@ -47,12 +47,12 @@ def mean_the_same(left: str, right: str) -> bool:
     """Whether both texts name the same image by name: same repository, and same digest or else same tag."""
     if left == right:
         return True
-    one, other = image_name(left), image_name(right)
-    if one.repository != other.repository:
+    item, other = image_name(left), image_name(right)
+    if item.repository != other.repository:
         return False
-    if one.digest or other.digest:
-        return one.digest == other.digest
-    return one.tag == other.tag
+    if item.digest or other.digest:
+        return item.digest == other.digest
+    return item.tag == other.tag
 
 
 def is_running(status: ContainerStatusFacts, image: str) -> bool:

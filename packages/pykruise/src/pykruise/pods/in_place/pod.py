@@ -128,6 +128,8 @@ def with_ready_gates(pod_spec: Mapping[str, Any]) -> Document:
     gates = list(pod_spec.get("readinessGates") or ())
     known = {gate.get("conditionType") for gate in gates}
     gates += [
-        {"conditionType": one} for one in (keys.IN_PLACE_READY, keys.KRUISE_POD_READY) if one not in known
+        {"conditionType": literal}
+        for literal in (keys.IN_PLACE_READY, keys.KRUISE_POD_READY)
+        if literal not in known
     ]
     return {**pod_spec, "readinessGates": gates}

@@ -23,7 +23,7 @@ _VERSION: Final = re.compile(r"v?([0-9]+)[^.]*\.([0-9]+)[^.]*\.[0-9]")
 
 def has_resize(discovery: Mapping[str, Any]) -> bool:
     """Whether the API resource list of `v1` names `pods/resize`."""
-    return any(one.get("name") == "pods/resize" for one in discovery.get("resources") or ())
+    return any(resource.get("name") == "pods/resize" for resource in discovery.get("resources") or ())
 
 
 def has_resize_by_version(git_version: str) -> bool:
@@ -31,8 +31,8 @@ def has_resize_by_version(git_version: str) -> bool:
 
     Vendors append to any part (`v1.32+gke.1`); what is no version of three parts has no resize.
     """
-    found = _VERSION.match(git_version)
-    return found is not None and (int(found[1]), int(found[2])) >= _FIRST_WITH_RESIZE
+    match = _VERSION.match(git_version)
+    return match is not None and (int(match[1]), int(match[2])) >= _FIRST_WITH_RESIZE
 
 
 def effective_resources(container: Mapping[str, Any]) -> Document:
@@ -83,12 +83,12 @@ def restarts(container: ContainerFacts, change: ResourceChange) -> bool:
 
 def with_differences_only(container: ContainerFacts, change: ResourceChange) -> ResourceChange:
     """The amounts of `change` that the live container does not have already; empty when it has them all."""
-    found: dict[str, dict[str, str]] = {}
+    result: dict[str, dict[str, str]] = {}
     for bound in BOUNDS:
         for name, amount in (change.get(bound) or {}).items():
             if name in RESIZABLE and not _same(container.resources.get(bound, name), amount):
-                found.setdefault(bound, {})[name] = amount
-    return found
+                result.setdefault(bound, {})[name] = amount
+    return result
 
 
 def resize_body(changes: Mapping[str, ResourceChange]) -> list[Document]:
@@ -106,8 +106,8 @@ def unmet_resources(pod: UpdatablePod) -> str:
     """
     in_force = {status.name: status.resources or NO_RESOURCES for status in pod.container_statuses}
     for container in pod.containers:
-        found = in_force.get(container.name)
-        if found is None or not _same_resources(found, container.resources):
+        resources = in_force.get(container.name)
+        if resources is None or not _same_resources(resources, container.resources):
             return container.name
     return ""
 

@@ -54,13 +54,13 @@ def runtime_meta_of(pod: UpdatablePod) -> Mapping[str, ContainerMeta] | None:
     except ValueError as error:
         raise AnnotationError(RUNTIME_META_ANNOTATION, error) from error
     return {
-        one.name: ContainerMeta(
-            container_id=one.container_id,
+        container.name: ContainerMeta(
+            container_id=container.container_id,
             plain_hash=hashes.plain_hash,
             environment_hash=hashes.extracted_env_from_metadata_hash,
         )
-        for one in wire.containers or ()
-        for hashes in (one.hashes or _Hashes(),)
+        for container in wire.containers or ()
+        for hashes in (container.hashes or _Hashes(),)
     }
 
 
@@ -95,7 +95,7 @@ def _with_present_meta(
     pod: UpdatablePod, meta: Mapping[str, ContainerMeta]
 ) -> Iterable[tuple[ContainerFacts, ContainerMeta | None]]:
     """Containers, each with its meta if that is of the container that runs now. Matched by name."""
-    statuses: Mapping[str, ContainerStatusFacts] = {one.name: one for one in pod.container_statuses}
+    statuses: Mapping[str, ContainerStatusFacts] = {status.name: status for status in pod.container_statuses}
     for container in pod.containers:
         status, entry = statuses.get(container.name), meta.get(container.name)
         is_present = status is not None and entry is not None and status.container_id == entry.container_id

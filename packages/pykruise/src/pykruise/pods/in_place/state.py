@@ -86,8 +86,8 @@ def state_of(pod: UpdatablePod) -> UpdateState | None:
 
     Raises AnnotationError.
     """
-    found = annotation(pod, STATE_ANNOTATIONS)
-    return None if found is None else parse_state(found)
+    result = annotation(pod, STATE_ANNOTATIONS)
+    return None if result is None else parse_state(result)
 
 
 class _WirePreCheck(msgspec.Struct, rename="camel"):
@@ -143,17 +143,17 @@ def parse_state(value: str) -> UpdateState:
 
 
 def _resources(
-    found: Mapping[str, Mapping[str, Mapping[str, str] | None]] | None,
+    resources: Mapping[str, Mapping[str, Mapping[str, str] | None]] | None,
 ) -> dict[str, ResourceChange]:
     return {
         name: {bound: amounts for bound, amounts in change.items() if amounts}
-        for name, change in (found or {}).items()
+        for name, change in (resources or {}).items()
     }
 
 
 def state_text(state: UpdateState) -> str:
     """The annotation's value."""
-    found: Document = {
+    result: Document = {
         "revision": state.revision,
         "updateTimestamp": write_time(state.started_at),
         "lastContainerStatuses": {
@@ -167,21 +167,21 @@ def state_text(state: UpdateState) -> str:
         ("updateImages", state.update_images),
     ):
         if flag:
-            found[key] = True
+            result[key] = True
     names = ("nextContainerImages", "nextContainerRefMetadata", "nextContainerResources")
-    found |= write_changes(state.next_images, state.next_ref_metadata, state.next_resources, names=names)
+    result |= write_changes(state.next_images, state.next_ref_metadata, state.next_resources, names=names)
     if state.has_next:
-        found["preCheckBeforeNext"] = {"containersRequiredReady": sorted(state.required_ready)}
+        result["preCheckBeforeNext"] = {"containersRequiredReady": sorted(state.required_ready)}
     if state.batches:
-        found["containerBatchesRecord"] = [
+        result["containerBatchesRecord"] = [
             {"timestamp": write_time(batch.at), "containers": sorted(batch.containers)}
             for batch in state.batches
         ]
-    return text(found)
+    return text(result)
 
 
 def _record(record: ImageRecord) -> Document:
-    found: Document = {"imageID": record.image_id} if record.image_id else {}
+    result: Document = {"imageID": record.image_id} if record.image_id else {}
     if record.container_id:
-        found["containerID"] = record.container_id
-    return found
+        result["containerID"] = record.container_id
+    return result

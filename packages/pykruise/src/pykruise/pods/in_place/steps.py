@@ -163,7 +163,7 @@ def ready_conditions(pod: UpdatablePod, *, now: Instant) -> tuple[Document, ...]
     """`InPlaceUpdateReady=True` without reason or message, if the pod has the gate and not this already."""
     if keys.IN_PLACE_READY not in pod.readiness_gates:
         return ()
-    old = next((one for one in pod.conditions if one.type == keys.IN_PLACE_READY), None)
+    old = next((condition for condition in pod.conditions if condition.type == keys.IN_PLACE_READY), None)
     entry: Document = {"type": keys.IN_PLACE_READY, "status": "True"}
     if old is None or old.status != "True":
         entry["lastTransitionTime"] = format_time(now)
@@ -190,8 +190,8 @@ def _pending(pod: UpdatablePod) -> UpdateSpec | None:
         grace = grace_of(pod)
     except AnnotationError:
         grace = None
-    found = state.next_spec if state is not None else None
-    return with_pending(grace, found) if grace is not None else found
+    update_spec = state.next_spec if state is not None else None
+    return with_pending(grace, update_spec) if grace is not None else update_spec
 
 
 def _new_state(pod: UpdatablePod, wanted: UpdateSpec, *, now: Instant, settings: Settings) -> UpdateState:
@@ -236,7 +236,7 @@ def _restarts_any(pod: UpdatablePod, wanted: UpdateSpec) -> bool:
 
 def _not_ready(pod: UpdatablePod, *, now: Instant) -> PodPatch:
     """Written even if the view shows the condition already: it may have been undone since."""
-    old = next((one for one in pod.conditions if one.type == keys.IN_PLACE_READY), None)
+    old = next((condition for condition in pod.conditions if condition.type == keys.IN_PLACE_READY), None)
     entry: Document = {"type": keys.IN_PLACE_READY, "status": "False", "reason": START_REASON}
     if old is None or old.status != "False":
         entry["lastTransitionTime"] = format_time(now)
@@ -321,9 +321,9 @@ def _batch_writes(
     body: Document = {"metadata": merged_metadata(merged_metadata(patch, extra), own)}
     containers = _containers(pod, batch, with_resources=not settings.uses_resize)
     sidecars = [
-        {"name": one.name, "image": batch.images[one.name]}
-        for one in pod.sidecars
-        if one.name in batch.images
+        {"name": sidecar.name, "image": batch.images[sidecar.name]}
+        for sidecar in pod.sidecars
+        if sidecar.name in batch.images
     ]
     if containers or sidecars:
         body["spec"] = {
@@ -342,7 +342,7 @@ def _batch_writes(
 
 def _containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) -> list[Document]:
     """In the order of the pod, so that merging leaves the order as it is."""
-    found: list[Document] = []
+    containers: list[Document] = []
     for container in pod.containers:
         entry: Document = {"name": container.name}
         if container.name in batch.images:
@@ -350,8 +350,8 @@ def _containers(pod: UpdatablePod, batch: Batch, *, with_resources: bool) -> lis
         if with_resources and (change := batch.resources.get(container.name)):
             entry["resources"] = {bound: dict(amounts) for bound, amounts in change.items()}
         if len(entry) > 1:
-            found.append(entry)
-    return found
+            containers.append(entry)
+    return containers
 
 
 def _without_others(pod: UpdatablePod, annotations: Mapping[str, str]) -> Document:

@@ -79,20 +79,20 @@ def merged_metadata(first: Mapping[str, Any], second: Mapping[str, Any]) -> Docu
 
     Knows labels, annotations and finalizers; anything else of a pod's metadata is not a template's to change.
     """
-    found: Document = {}
+    metadata: Document = {}
     for field in MAPS:
         entries = {**(first.get(field) or {}), **(second.get(field) or {})}
         if entries:
-            found[field] = entries
+            metadata[field] = entries
     first_adds, first_deletes = _items(first, FINALIZERS), _items(first, DELETE_FINALIZERS)
     second_adds, second_deletes = _items(second, FINALIZERS), _items(second, DELETE_FINALIZERS)
     adds = _unlisted(first_adds, second_deletes) + _unlisted(second_adds, first_adds)
     deletes = _unlisted(first_deletes, second_adds) + _unlisted(second_deletes, first_deletes)
     if adds:
-        found[FINALIZERS] = adds
+        metadata[FINALIZERS] = adds
     if deletes:
-        found[DELETE_FINALIZERS] = deletes
-    return found
+        metadata[DELETE_FINALIZERS] = deletes
+    return metadata
 
 
 def _items(metadata: Mapping[str, Any], field: str) -> list[str]:
@@ -107,7 +107,7 @@ def _unlisted(items: Iterable[str], unwanted: Iterable[str]) -> list[str]:
 def _merged_refs(spec: UpdateSpec, pending: UpdateSpec) -> dict[str, RefMetadata]:
     """Pending keys stay where neither the new spec's environment nor its metadata patch decides them."""
     decided = {field: _decided(spec, field) for field in MAPS}
-    found: dict[str, RefMetadata] = {}
+    refs: dict[str, RefMetadata] = {}
     for name in {**pending.ref_metadata, **spec.ref_metadata}:
         old = pending.ref_metadata.get(name, RefMetadata())
         new = spec.ref_metadata.get(name, RefMetadata())
@@ -116,8 +116,8 @@ def _merged_refs(spec: UpdateSpec, pending: UpdateSpec) -> dict[str, RefMetadata
             annotations={**_without(old.annotations, decided["annotations"]), **new.annotations},
         )
         if merged:
-            found[name] = merged
-    return found
+            refs[name] = merged
+    return refs
 
 
 def _decided(spec: UpdateSpec, field: str) -> set[str]:
@@ -133,15 +133,15 @@ def _without(entries: Mapping[str, str], unwanted: set[str]) -> dict[str, str]:
 def _merged_resources(
     old: Mapping[str, ResourceChange], new: Mapping[str, ResourceChange]
 ) -> dict[str, ResourceChange]:
-    found: dict[str, ResourceChange] = {}
+    resources: dict[str, ResourceChange] = {}
     for name in {**old, **new}:
         before, after = old.get(name, {}), new.get(name, {})
-        found[name] = {
+        resources[name] = {
             bound: {**before.get(bound, {}), **after.get(bound, {})}
             for bound in ("limits", "requests")
             if before.get(bound) or after.get(bound)
         }
-    return found
+    return resources
 
 
 def _merged_patch(spec: UpdateSpec, pending: UpdateSpec) -> Document | None:

@@ -158,24 +158,24 @@ def fan_out(targets: Iterable[Target], policy: Policy, run: Run, *, now: Instant
     A job that has finished starts nothing and never ends in another way; it is deleted when its time to live is
     over.
     """
-    found = tuple(targets)
-    counts = _counts(found)
+    result = tuple(targets)
+    counts = _counts(result)
     if run.finished_at is not None:
-        return _after_end(found, policy, run, run.finished_at, counts, now=now)
+        return _after_end(result, policy, run, run.finished_at, counts, now=now)
     if policy.is_paused:
-        return Decision(waiting=_held(found, policy, Hold.PAUSED), counts=counts)
-    if policy.on_failure is OnFailure.PAUSE and _has_failure(found, policy):
-        return Decision(pause=True, waiting=_held(found, policy, Hold.PAUSED), counts=counts)
-    finish = _finish(found, policy, run, now=now)
+        return Decision(waiting=_held(result, policy, Hold.PAUSED), counts=counts)
+    if policy.on_failure is OnFailure.PAUSE and _has_failure(result, policy):
+        return Decision(pause=True, waiting=_held(result, policy, Hold.PAUSED), counts=counts)
+    finish = _finish(result, policy, run, now=now)
     if finish is not None:
-        return _at_end(found, policy, finish, counts)
-    return _on_the_way(found, policy, run, counts, now=now)
+        return _at_end(result, policy, finish, counts)
+    return _on_the_way(result, policy, run, counts, now=now)
 
 
 def _counts(targets: Sequence[Target]) -> Counts:
-    states = [one.state for one in targets]
+    states = [target.state for target in targets]
     return Counts(
-        wanted=sum(one.is_wanted for one in targets),
+        wanted=sum(target.is_wanted for target in targets),
         active=states.count(State.ACTIVE),
         succeeded=states.count(State.SUCCEEDED),
         failed=states.count(State.FAILED) + states.count(State.FAILING),
@@ -199,8 +199,8 @@ def _finish(targets: Sequence[Target], policy: Policy, run: Run, *, now: Instant
 
 def _has_failure(targets: Sequence[Target], policy: Policy) -> bool:
     return any(
-        one.state is State.FAILING or (one.state is State.FAILED and not _is_retried(one, policy))
-        for one in targets
+        target.state is State.FAILING or (target.state is State.FAILED and not _is_retried(target, policy))
+        for target in targets
     )
 
 
@@ -209,10 +209,10 @@ def _is_retried(target: Target, policy: Policy) -> bool:
 
 
 def _is_complete(targets: Sequence[Target], policy: Policy) -> bool:
-    wanted = [one for one in targets if one.is_wanted]
+    wanted = [target for target in targets if target.is_wanted]
     if not wanted:
         return policy.completes_empty
-    return all(one.state in _ENDED and not _is_retried(one, policy) for one in wanted)
+    return all(target.state in _ENDED and not _is_retried(target, policy) for target in wanted)
 
 
 # What is done
@@ -253,7 +253,7 @@ def _at_end(targets: Sequence[Target], policy: Policy, finish: Finish, counts: C
 def _on_the_way(
     targets: Sequence[Target], policy: Policy, run: Run, counts: Counts, *, now: Instant
 ) -> Decision:
-    pending = [one.name for one in targets if _can_start(one, policy)]
+    pending = [target.name for target in targets if _can_start(target, policy)]
     room = len(pending) if policy.parallelism is None else max(policy.parallelism - counts.active, 0)
     is_zero = policy.parallelism is not None and policy.parallelism <= 0
     held = _held(targets, policy, Hold.ZERO if is_zero else Hold.PARALLELISM)
@@ -277,19 +277,19 @@ def _to_stop(targets: Sequence[Target], *, all_active: bool) -> tuple[str, ...]:
     """What is active and not wanted, or all that is active. What is failing is left for people to look at, unless it is
     not wanted."""
     return tuple(
-        one.name
-        for one in targets
-        if (one.state is State.ACTIVE and (all_active or not one.is_wanted))
-        or (one.state is State.FAILING and not one.is_wanted)
+        target.name
+        for target in targets
+        if (target.state is State.ACTIVE and (all_active or not target.is_wanted))
+        or (target.state is State.FAILING and not target.is_wanted)
     )
 
 
 def _held(targets: Sequence[Target], policy: Policy, why: Hold) -> dict[str, Hold]:
     """All that could be started but for this reason, and those where something still ends."""
     return {
-        one.name: Hold.ENDING if one.state is State.ENDING else why
-        for one in targets
-        if _can_start(one, policy) or (one.is_wanted and one.state is State.ENDING)
+        target.name: Hold.ENDING if target.state is State.ENDING else why
+        for target in targets
+        if _can_start(target, policy) or (target.is_wanted and target.state is State.ENDING)
     }
 
 

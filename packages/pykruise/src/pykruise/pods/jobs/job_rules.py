@@ -32,5 +32,5 @@ def with_pod_defaults(template: Mapping[str, Any], *, complete: bool) -> Documen
     defaults."""
     spec: Document = dict(template.get("spec") or {})
     spec["restartPolicy"] = spec.get("restartPolicy") or "OnFailure"
-    found = {**template, "spec": spec}
-    return template_defaults.with_defaults(found) if complete else found
+    defaults = {**template, "spec": spec}
+    return template_defaults.with_defaults(defaults) if complete else defaults

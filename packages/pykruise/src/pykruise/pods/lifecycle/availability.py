@@ -37,7 +37,7 @@ def becomes_available_at(pod: PodView, *, min_ready_seconds: int) -> Instant | N
 def next_late_at(pods: Iterable[PodView], *, now: Instant) -> Instant | None:
     """When the first of the pods whose containers are not created is late with that; None: none will be."""
     times = (pod.creating.since + CREATED_IN_S for pod in pods if pod.creating is not None)
-    return min((one for one in times if one > now), default=None)
+    return min((item for item in times if item > now), default=None)
 
 
 def next_available_at(pods: Iterable[PodView], *, min_ready_seconds: int, now: Instant) -> Instant | None:

@@ -60,11 +60,11 @@ def blockers_of(
 ) -> list[tuple[PodView, Reason]]:
     """What is in the way of these pods, which are not available, by their names. They mostly share it, so no
     more than LOOKED_AT of them are looked at."""
-    found = (
+    result = (
         (pod, blocker_of(pod, lifecycle, min_ready_seconds=min_ready_seconds, now=now))
         for pod in islice(pods, LOOKED_AT)
     )
-    known = [(pod, obstacle) for pod, obstacle in found if obstacle is not None]
+    known = [(pod, obstacle) for pod, obstacle in result if obstacle is not None]
     return sorted(known, key=lambda pair: pair[0].name)
 
 
@@ -82,31 +82,31 @@ def held_by_finalizers(pod: PodView) -> Reason | None:
 
 
 def _of_containers(pod: PodView) -> Reason | None:
-    for one in (*pod.init_statuses, *pod.container_statuses):
-        if one.waiting in IMAGE_FAILURES:
+    for status in (*pod.init_statuses, *pod.container_statuses):
+        if status.waiting in IMAGE_FAILURES:
             # The status may still name the image that ran before; the spec says which one is wanted.
             specs = (*pod.containers, *pod.sidecars)
-            image = next((spec.image for spec in specs if spec.name == one.name), one.image)
+            image = next((spec.image for spec in specs if spec.name == status.name), status.image)
             secrets = f", with pull secrets {', '.join(pod.pull_secrets)}" if pod.pull_secrets else ""
             return Reason(
                 Code.IMAGE_PULL,
-                f"image {image} of container {one.name} cannot be pulled{secrets} ({one.waiting})",
+                f"image {image} of container {status.name} cannot be pulled{secrets} ({status.waiting})",
                 "correct the image or its pull secret in spec.template, or make it available",
-                one.name,
+                status.name,
             )
-        if one.lacks:
+        if status.lacks:
             return Reason(
                 Code.CONTAINER_FAILS,
-                f"container {one.name} cannot be made ({one.waiting}): {one.lacks}",
+                f"container {status.name} cannot be made ({status.waiting}): {status.lacks}",
                 "create what is missing, or correct the reference in spec.template",
-                one.name,
+                status.name,
             )
-        if one.waiting in _START_FAILURES:
+        if status.waiting in _START_FAILURES:
             return Reason(
                 Code.CONTAINER_FAILS,
-                f"container {one.name} does not start ({one.waiting}, {one.restart_count} restarts)",
+                f"container {status.name} does not start ({status.waiting}, {status.restart_count} restarts)",
                 "read the pod's events and logs, and correct spec.template or what it refers to",
-                one.name,
+                status.name,
             )
     return None
 
@@ -185,7 +185,7 @@ def _of_readiness(pod: PodView, *, min_ready_seconds: int, now: Instant) -> Reas
             because = f"has to be ready for {min_ready_seconds} s (until {format_time(until)})"
             return Reason(Code.MIN_READY_SECONDS, because)
         return None if pod.is_serving else Reason(Code.LIFECYCLE, f"is in state {pod.state}")
-    starting = next((one.waiting for one in pod.container_statuses if one.waiting), "")
+    starting = next((status.waiting for status in pod.container_statuses if status.waiting), "")
     if starting or pod.phase in ("", "Pending"):
         return _of_mounts(pod, now) or Reason(
             Code.STARTING, f"its containers start ({starting or 'Pending'})"

@@ -37,10 +37,10 @@ def let_go(pod: PodView, key: str, *, now: Instant) -> list[Document]:
 
 
 def _true(kind: str, old: ConditionView | None, *, now: Instant) -> Document:
-    found: Document = {"type": kind, "status": "True", "lastTransitionTime": format_time(now)}
+    true: Document = {"type": kind, "status": "True", "lastTransitionTime": format_time(now)}
     # Merged into the stored entry, so what must not stay is nulled.
     if old is not None and old.reason:
-        found["reason"] = None
+        true["reason"] = None
     if old is not None and old.message:
-        found["message"] = None
-    return found
+        true["message"] = None
+    return true

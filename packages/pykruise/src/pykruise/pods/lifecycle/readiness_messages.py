@@ -49,7 +49,7 @@ def without_message(pod: Gated, message: Message, *, now: Instant) -> list[Docum
     messages = messages_of(pod)
     if keys.KRUISE_POD_READY not in pod.readiness_gates or message not in messages:
         return []
-    return [_entry((one for one in messages if one != message), now=now)]
+    return [_entry((item for item in messages if item != message), now=now)]
 
 
 def looked_at(pod: Gated, *, now: Instant) -> list[Document]:
@@ -61,15 +61,15 @@ def looked_at(pod: Gated, *, now: Instant) -> list[Document]:
 
 
 def _condition(pod: Gated) -> ConditionView | None:
-    return next((one for one in pod.conditions if one.type == keys.KRUISE_POD_READY), None)
+    return next((condition for condition in pod.conditions if condition.type == keys.KRUISE_POD_READY), None)
 
 
 def _messages(condition: ConditionView | None) -> tuple[Message, ...]:
     try:
-        found = msgspec.json.decode((condition and condition.message) or "[]", type=list[Message])
+        messages = msgspec.json.decode((condition and condition.message) or "[]", type=list[Message])
     except msgspec.DecodeError:
         return ()
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(messages)))
 
 
 def _entry(messages: Iterable[Message], *, now: Instant) -> Document:
@@ -77,6 +77,6 @@ def _entry(messages: Iterable[Message], *, now: Instant) -> Document:
     return {
         "type": keys.KRUISE_POD_READY,
         "status": "False" if listed else "True",
-        "message": orjson.dumps([msgspec.to_builtins(one) for one in listed]).decode(),
+        "message": orjson.dumps([msgspec.to_builtins(message) for message in listed]).decode(),
         "lastTransitionTime": format_time(now),
     }

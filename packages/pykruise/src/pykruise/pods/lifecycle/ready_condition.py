@@ -30,11 +30,11 @@ def ready_after(pod: Gated, changed: Document, *, now: Instant) -> list[Document
 
     Nothing is said while containers are not ready, or before the kubelet has said anything.
     """
-    found = {condition.type: condition for condition in pod.conditions}
-    ready, containers = found.get("Ready"), found.get("ContainersReady")
+    result = {condition.type: condition for condition in pod.conditions}
+    ready, containers = result.get("Ready"), result.get("ContainersReady")
     if ready is None or containers is None or containers.status != "True":
         return []
-    statuses = {kind: condition.status for kind, condition in found.items()}
+    statuses = {kind: condition.status for kind, condition in result.items()}
     statuses[changed["type"]] = changed["status"]
     closed = [gate for gate in pod.readiness_gates if statuses.get(gate) != "True"]
     status = "False" if closed else "True"

@@ -149,8 +149,10 @@ def _held_by(hook: LifecycleHook | None, pod: PodView) -> str:
         for key, value in (hook.labels_handler or {}).items()
         if pod.labels.get(key) == value
     ]
-    found = labels + [f"finalizer {name}" for name in hook.finalizers_handler or () if name in pod.finalizers]
-    return f": {', '.join(found)}" if found else ""
+    result = labels + [
+        f"finalizer {name}" for name in hook.finalizers_handler or () if name in pod.finalizers
+    ]
+    return f": {', '.join(result)}" if result else ""
 
 
 UPDATE_UNDER_WAY: Final = Reason(Code.UPDATING_IN_PLACE, "its update in place is under way")

@@ -63,12 +63,12 @@ def _changed(pod: PodView, type_: str, state: ProbeState) -> Document | None:
     before = pod.condition(type_)
     if before is not None and (before.status, before.message) == (status, state.message):
         return None
-    found: Document = {"type": type_, "status": status, "message": state.message}
+    result: Document = {"type": type_, "status": status, "message": state.message}
     if state.last_probe_time:
-        found["lastProbeTime"] = state.last_probe_time
+        result["lastProbeTime"] = state.last_probe_time
     if state.last_transition_time:
-        found["lastTransitionTime"] = state.last_transition_time
-    return found
+        result["lastTransitionTime"] = state.last_transition_time
+    return result
 
 
 def marks_of(outcomes: Iterable[tuple[Sequence[MarkerPolicy], str]]) -> Marks:

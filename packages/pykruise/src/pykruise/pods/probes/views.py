@@ -135,9 +135,9 @@ def split_name(name: str) -> tuple[str, str]:
 def marker_keys(view: NodeProbesView) -> frozenset[Key]:
     """The markers whose probes are checked on the node, or of which there are results."""
     asked = {Key(pod.namespace, split_name(probe.name)[0]) for pod in view.pods for probe in pod.probes or ()}
-    found = {
+    keys = {
         Key(pod.namespace, split_name(state.name)[0])
         for pod in view.statuses
         for state in pod.probe_states or ()
     }
-    return frozenset(key for key in asked | found if key.name)
+    return frozenset(key for key in asked | keys if key.name)

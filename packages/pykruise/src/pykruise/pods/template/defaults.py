@@ -67,18 +67,20 @@ def with_defaults(
 
     `host_ports`: ports of pods in the host's network get the same port there.
     """
-    found: Document = dict(template)
+    defaults: Document = dict(template)
     spec: Document = {**_POD, **_present(template.get("spec") or {})}
     on_host = host_ports and spec.get("hostNetwork") is True
     for field, policy in (("containers", pull_policy), ("initContainers", pull_policy_of_image)):
         if spec.get(field):
-            spec[field] = [_container(one, pull_policy=policy, on_host=on_host) for one in spec[field]]
+            spec[field] = [_container(item, pull_policy=policy, on_host=on_host) for item in spec[field]]
     if spec.get("ephemeralContainers"):
-        spec["ephemeralContainers"] = [_contents(one, on_host=False) for one in spec["ephemeralContainers"]]
+        spec["ephemeralContainers"] = [
+            _contents(container, on_host=False) for container in spec["ephemeralContainers"]
+        ]
     if spec.get("volumes"):
-        spec["volumes"] = [_volume(one) for one in spec["volumes"]]
-    found["spec"] = spec
-    return found
+        spec["volumes"] = [_volume(volume) for volume in spec["volumes"]]
+    defaults["spec"] = spec
+    return defaults
 
 
 def with_container_defaults(container: Mapping[str, Any], *, probes: Sequence[str] = _PROBES) -> Document:
@@ -93,11 +95,11 @@ def with_volume_defaults(volume: Mapping[str, Any]) -> Document:
 
 def with_claim_defaults(claim: Mapping[str, Any]) -> Document:
     """A volumeClaimTemplate with its defaults."""
-    found: Document = dict(claim)
-    found["status"] = {"phase": "Pending", **(found.get("status") or {})}
-    if spec := found.get("spec"):
-        found["spec"] = {**spec, **_resources(spec)}
-    return found
+    defaults: Document = dict(claim)
+    defaults["status"] = {"phase": "Pending", **(defaults.get("status") or {})}
+    if spec := defaults.get("spec"):
+        defaults["spec"] = {**spec, **_resources(spec)}
+    return defaults
 
 
 def _present(values: Mapping[str, Any]) -> Document:
@@ -121,27 +123,27 @@ def _container(
 
 def _contents(container: Mapping[str, Any], *, on_host: bool, probes: Sequence[str] = _PROBES) -> Document:
     """What ephemeral containers get too."""
-    found: Document = {**container, **_resources(container)}
-    if found.get("ports"):
-        found["ports"] = [_port(port, on_host=on_host) for port in found["ports"]]
-    if found.get("env"):
-        found["env"] = [_env(entry) for entry in found["env"]]
+    contents: Document = {**container, **_resources(container)}
+    if contents.get("ports"):
+        contents["ports"] = [_port(port, on_host=on_host) for port in contents["ports"]]
+    if contents.get("env"):
+        contents["env"] = [_env(entry) for entry in contents["env"]]
     for field in probes:
-        if found.get(field) is not None:
-            found[field] = {**_PROBE, **_handler(found[field])}
-    if found.get("lifecycle"):
-        found["lifecycle"] = {
+        if contents.get(field) is not None:
+            contents[field] = {**_PROBE, **_handler(contents[field])}
+    if contents.get("lifecycle"):
+        contents["lifecycle"] = {
             turn: _handler(handler) if isinstance(handler, Mapping) else handler  # stopSignal is a string
-            for turn, handler in found["lifecycle"].items()
+            for turn, handler in contents["lifecycle"].items()
         }
-    return found
+    return contents
 
 
 def _port(port: Mapping[str, Any], *, on_host: bool) -> Document:
-    found: Document = {"protocol": "TCP", **_present(port)}
-    if on_host and not found.get("hostPort"):
-        found["hostPort"] = found.get("containerPort")
-    return found
+    result: Document = {"protocol": "TCP", **_present(port)}
+    if on_host and not result.get("hostPort"):
+        result["hostPort"] = result.get("containerPort")
+    return result
 
 
 def _env(entry: Mapping[str, Any]) -> Document:
@@ -184,29 +186,29 @@ def _rounded(amount: Any) -> Any:
 
 
 def _volume(volume: Mapping[str, Any]) -> Document:
-    found = _present(volume)
-    if not any(field != "name" for field in found):
-        return {**found, "emptyDir": {}}
-    if (path := found.get("hostPath")) is not None:
-        found["hostPath"] = {"type": "", **path}
+    result = _present(volume)
+    if not any(field != "name" for field in result):
+        return {**result, "emptyDir": {}}
+    if (path := result.get("hostPath")) is not None:
+        result["hostPath"] = {"type": "", **path}
     for field in ("secret", "configMap", "downwardAPI", "projected"):
-        if found.get(field) is not None:
-            found[field] = {"defaultMode": FILE_MODE, **found[field]}
-    if found.get("downwardAPI"):
-        found["downwardAPI"] = _items(found["downwardAPI"])
-    if found.get("projected"):
-        sources = [_projection(source) for source in found["projected"].get("sources") or ()]
-        found["projected"] = {**found["projected"], "sources": sources}
-    return found
+        if result.get(field) is not None:
+            result[field] = {"defaultMode": FILE_MODE, **result[field]}
+    if result.get("downwardAPI"):
+        result["downwardAPI"] = _items(result["downwardAPI"])
+    if result.get("projected"):
+        sources = [_projection(source) for source in result["projected"].get("sources") or ()]
+        result["projected"] = {**result["projected"], "sources": sources}
+    return result
 
 
 def _projection(source: Mapping[str, Any]) -> Document:
-    found: Document = dict(source)
-    if token := found.get("serviceAccountToken"):
-        found["serviceAccountToken"] = {"expirationSeconds": TOKEN_SECONDS, **token}
-    if found.get("downwardAPI"):
-        found["downwardAPI"] = _items(found["downwardAPI"])
-    return found
+    projection: Document = dict(source)
+    if token := projection.get("serviceAccountToken"):
+        projection["serviceAccountToken"] = {"expirationSeconds": TOKEN_SECONDS, **token}
+    if projection.get("downwardAPI"):
+        projection["downwardAPI"] = _items(projection["downwardAPI"])
+    return projection
 
 
 def _items(holder: Mapping[str, Any]) -> Document:

@@ -110,18 +110,18 @@ def request_of(spec: Mapping[str, Any]) -> Request:
     Rule: Kubernetes' scheduler. Containers and sidecars run together; each other init container runs beside the
     sidecars that were started before it; the overhead comes on top.
     """
-    found: dict[str, Fraction] = {}
+    result: dict[str, Fraction] = {}
     together: dict[str, Fraction] = {}
     for container in spec.get("initContainers") or ():
         own = _requests(container)
         if container.get("restartPolicy") == "Always":
             together = _sum(together, own)
             own = {}
-        found = _most(found, _sum(together, own))
+        result = _most(result, _sum(together, own))
     for container in spec.get("containers") or ():
         together = _sum(together, _requests(container))
-    found = _sum(_most(found, together), _amounts(spec.get("overhead")))
-    return {name: amount for name, amount in found.items() if amount > 0}
+    result = _sum(_most(result, together), _amounts(spec.get("overhead")))
+    return {name: amount for name, amount in result.items() if amount > 0}
 
 
 def shortage(request: Request, node: NodeView) -> str:
@@ -163,13 +163,14 @@ _NOTHING: Final = Fraction(0)
 
 def _sum(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
     return {
-        name: sum((one.get(name, Fraction(0)) for one in amounts), Fraction(0)) for name in _names(amounts)
+        name: sum((amount.get(name, Fraction(0)) for amount in amounts), Fraction(0))
+        for name in _names(amounts)
     }
 
 
 def _most(*amounts: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    return {name: max(one.get(name, Fraction(0)) for one in amounts) for name in _names(amounts)}
+    return {name: max(amount.get(name, Fraction(0)) for amount in amounts) for name in _names(amounts)}
 
 
 def _names(amounts: Iterable[Mapping[str, Fraction]]) -> set[str]:
-    return {name for one in amounts for name in one}
+    return {name for amount in amounts for name in amount}

@@ -23,14 +23,14 @@ Document = Mapping[str, Any]
 
 def node_term_errors(term: Document, path: str) -> Iterator[Cause]:
     """A NodeSelectorTerm."""
-    for index, one in enumerate(term.get("matchExpressions") or ()):
-        yield from _expression_errors(one, f"{path}.matchExpressions[{index}]")
-    for index, one in enumerate(term.get("matchFields") or ()):
-        yield from _field_errors(one, f"{path}.matchFields[{index}]")
+    for index, item in enumerate(term.get("matchExpressions") or ()):
+        yield from _expression_errors(item, f"{path}.matchExpressions[{index}]")
+    for index, item in enumerate(term.get("matchFields") or ()):
+        yield from _field_errors(item, f"{path}.matchFields[{index}]")
 
 
-def _expression_errors(one: Document, path: str) -> Iterator[Cause]:
-    operator, values = one.get("operator") or "", one.get("values") or ()
+def _expression_errors(errors: Document, path: str) -> Iterator[Cause]:
+    operator, values = errors.get("operator") or "", errors.get("values") or ()
     match operator:
         case "In" | "NotIn" if not values:
             yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
@@ -42,7 +42,7 @@ def _expression_errors(one: Document, path: str) -> Iterator[Cause]:
             yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
         case _ if operator not in _OPERATORS:
             yield invalid(f"{path}.operator", operator, "not a valid selector operator")
-    key = one.get("key") or ""
+    key = errors.get("key") or ""
     yield from (invalid(f"{path}.key", key, problem) for problem in is_qualified_name(key))
     if operator in ("In", "NotIn"):
         for index, value in enumerate(values):
@@ -50,8 +50,8 @@ def _expression_errors(one: Document, path: str) -> Iterator[Cause]:
                 yield invalid(f"{path}.values[{index}]", value, problem)
 
 
-def _field_errors(one: Document, path: str) -> Iterator[Cause]:
-    operator, values = one.get("operator") or "", one.get("values") or ()
+def _field_errors(errors: Document, path: str) -> Iterator[Cause]:
+    operator, values = errors.get("operator") or "", errors.get("values") or ()
     if operator not in ("In", "NotIn"):
         yield invalid(f"{path}.operator", operator, "not a valid selector operator")
     elif len(values) != 1:
@@ -59,28 +59,28 @@ def _field_errors(one: Document, path: str) -> Iterator[Cause]:
             f"{path}.values",
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         )
-    if (key := one.get("key") or "") != _NODE_NAME:
+    if (key := errors.get("key") or "") != _NODE_NAME:
         yield invalid(f"{path}.key", key, "not a valid field selector key")
 
 
 def preferred_terms_errors(terms: Sequence[Document], path: str) -> Iterator[Cause]:
     """A list of PreferredSchedulingTerms."""
-    for index, one in enumerate(terms):
-        weight = one.get("weight") or 0
+    for index, term in enumerate(terms):
+        weight = term.get("weight") or 0
         if not 1 <= weight <= 100:
             yield invalid(f"{path}[{index}].weight", weight, "must be in the range 1-100")
-        yield from node_term_errors(one.get("preference") or {}, f"{path}[{index}].preference")
+        yield from node_term_errors(term.get("preference") or {}, f"{path}[{index}].preference")
 
 
 def toleration_errors(tolerations: Sequence[Document], path: str) -> Iterator[Cause]:
     """A list of tolerations."""
-    for index, one in enumerate(tolerations):
-        yield from _toleration_errors(one, f"{path}[{index}]")
+    for index, toleration in enumerate(tolerations):
+        yield from _toleration_errors(toleration, f"{path}[{index}]")
 
 
-def _toleration_errors(one: Document, path: str) -> Iterator[Cause]:
-    key, operator = one.get("key"), one.get("operator") or ""
-    value, effect = one.get("value") or "", one.get("effect") or ""
+def _toleration_errors(errors: Document, path: str) -> Iterator[Cause]:
+    key, operator = errors.get("key"), errors.get("operator") or ""
+    value, effect = errors.get("value") or "", errors.get("effect") or ""
     if key:
         yield from (invalid(f"{path}.key", key, problem) for problem in is_qualified_name(key))
     elif operator != "Exists":
@@ -89,14 +89,14 @@ def _toleration_errors(one: Document, path: str) -> Iterator[Cause]:
             operator,
             'operator must be Exists when `key` is empty, which means "match all"',
         )
-    if one.get("tolerationSeconds") is not None and effect != NO_EXECUTE:
+    if errors.get("tolerationSeconds") is not None and effect != NO_EXECUTE:
         yield invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
     match operator:
         case "" | "Equal":
             for problem in is_valid_label_value(value):
                 yield invalid(f"{path}.operator", value, problem)
         case "Exists" if value:
-            yield invalid(f"{path}.operator", one, "value must be empty when `operator` is 'Exists'")
+            yield invalid(f"{path}.operator", errors, "value must be empty when `operator` is 'Exists'")
         case _ if operator not in _TOLERATION_OPERATORS:
             yield not_supported(f"{path}.operator", operator, _TOLERATION_OPERATORS)
     if effect and effect not in _EFFECTS:

@@ -39,15 +39,15 @@ def with_patch(pod: Mapping[str, Any], patch: Any) -> Document:
         merged = apply_strategic_merge(pod, without_single_pod_keys(patch) or {}, definition=_POD)
     except PatchError as error:
         raise PlacementError(f"failed to merge patch: {error}") from error
-    found: Document = filled(merged, POD_TEMPLATE)
-    if problem := why_unreadable(found, POD_TEMPLATE):
+    result: Document = filled(merged, POD_TEMPLATE)
+    if problem := why_unreadable(result, POD_TEMPLATE):
         raise PlacementError(f"patch gives no pod{problem}")
-    spec = found.get("spec") or {}
+    spec = result.get("spec") or {}
     before = (pod.get("spec") or {}).get("priorityClassName") or ""
     # The number was worked out of the class before; a pod whose two do not fit is refused.
     if "priority" in spec and (spec.get("priorityClassName") or "") != before:
-        found["spec"] = {key: value for key, value in spec.items() if key != "priority"}
-    return found
+        result["spec"] = {key: value for key, value in spec.items() if key != "priority"}
+    return result
 
 
 def with_required(
@@ -59,7 +59,7 @@ def with_required(
     """
     if not terms:
         return [dict(wanted)]
-    count = len(terms) * sum(len(wanted.get(one) or ()) for one in _EXPRESSIONS)
+    count = len(terms) * sum(len(wanted.get(expression) or ()) for expression in _EXPRESSIONS)
     if count > MOST_EXPRESSIONS:
         raise PlacementError(
             f"{field} would add {count} expressions to the pod's {len(terms)} terms; "
@@ -69,8 +69,8 @@ def with_required(
 
 
 def _both(term: Mapping[str, Any], wanted: Mapping[str, Any]) -> Document:
-    found: Document = dict(term)
+    both: Document = dict(term)
     for field in _EXPRESSIONS:
         if wanted.get(field):
-            found[field] = [*(term.get(field) or ()), *wanted[field]]
-    return found
+            both[field] = [*(term.get(field) or ()), *wanted[field]]
+    return both

@@ -46,8 +46,10 @@ def why_unreadable(value: Any, kind: str) -> str:
         return _why(decoder, value, kind)
     if value is not None and not isinstance(value, list):
         return f": json: cannot unmarshal {json_kind(value)} into Go value of type {go_type_of(kind)}"
-    found = (f"[{index}]{why}" for index, one in enumerate(value or ()) if (why := _why(decoder, one, item)))
-    return next(found, "")
+    result = (
+        f"[{index}]{why}" for index, part in enumerate(value or ()) if (why := _why(decoder, part, item))
+    )
+    return next(result, "")
 
 
 def _why(decoder: Decoder, value: Any, kind: str) -> str:
@@ -63,11 +65,11 @@ def _why(decoder: Decoder, value: Any, kind: str) -> str:
 
 def filled_parts(spec: Mapping[str, Any], parts: Parts) -> Document:
     """The spec whose parts have zero values where Go reads a null as one."""
-    found = dict(spec)
+    result = dict(spec)
     for path, kind in parts.items():
-        if (value := part_of(found, path)) is not None:
-            found = with_part(found, path, filled(value, kind))
-    return found
+        if (value := part_of(result, path)) is not None:
+            result = with_part(result, path, filled(value, kind))
+    return result
 
 
 def read_spec(
@@ -75,13 +77,13 @@ def read_spec(
 ) -> tuple[T | None, str]:
     """The typed spec, or None and `<path>: <what is wrong>`. Fields named in `raw` stay documents, nulls and all."""
     given = filled_parts(spec, parts)
-    found, problem = read(given, kind, path="spec", raw=raw)
-    if found is None:
+    result, problem = read(given, kind, path="spec", raw=raw)
+    if result is None:
         return None, problem
     for path, type_ in parts.items():
         if why := why_unreadable(part_of(given, path), type_):
             return None, f"spec.{path}{why}"
-    return found, ""
+    return result, ""
 
 
 def part_of(spec: Any, path: str) -> Any:
@@ -97,7 +99,7 @@ def with_part(spec: Mapping[str, Any], path: str, value: Any) -> Document:
 
 def without_parts(spec: Mapping[str, Any], paths: Collection[str], parts: Parts) -> Document:
     """The spec with these parts empty."""
-    found = dict(spec)
+    result = dict(spec)
     for path in paths:
-        found = with_part(found, path, [] if parts[path].startswith("[]") else {})
-    return found
+        result = with_part(result, path, [] if parts[path].startswith("[]") else {})
+    return result

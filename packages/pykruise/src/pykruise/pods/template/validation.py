@@ -102,11 +102,11 @@ def _spec_errors(given: Mapping[str, Any], path: str, further_volumes: Sequence[
     spec = with_defaults(template)["spec"]
     spec.pop("ephemeralContainers", None)  # not allowed at all
     spec["volumes"] = [*(spec.get("volumes") or ()), *map(_claim_volume, further_volumes)]
-    found = [*check_pod_spec(spec, path, is_pod=False), *check_whitespace(spec, path)]
+    causes = [*check_pod_spec(spec, path, is_pod=False), *check_whitespace(spec, path)]
     if (grace := spec["terminationGracePeriodSeconds"]) < 0:
         at_least = "must be greater than or equal to 0"
-        found.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, at_least))
-    return list(_without_unknown(found, path, unknown))
+        causes.append(invalid(f"{path}.terminationGracePeriodSeconds", grace, at_least))
+    return list(_without_unknown(causes, path, unknown))
 
 
 def amount_errors(container: Mapping[str, Any], path: str) -> Iterator[Cause]:

@@ -193,11 +193,11 @@ class FactsTable:
         """The facts. Raises msgspec.DecodeError for what is no container."""
         rest = b"\n".join((text.env, text.resources, text.resize_policy, text.ports))
         key = (text.name, text.image, rest)
-        found = self._facts.get(key)
-        if found is None:
+        container = self._facts.get(key)
+        if container is None:
             if len(self._facts) >= self._limit:
                 self._facts = {}
-            found = container_facts(
+            container = container_facts(
                 RawContainer(
                     name=text.name,
                     image=text.image,
@@ -208,8 +208,8 @@ class FactsTable:
                 )
             )
             if len(rest) <= LONGEST_TEXT:
-                self._facts[key] = found
-        return found
+                self._facts[key] = container
+        return container
 
 
 _decode_env = msgspec.json.Decoder(tuple[_Env, ...] | None).decode

@@ -243,8 +243,8 @@ class PodProjector:
             ip=status.pod_ip or "",
             conditions=conditions,
             ready_since=ready_since,
-            container_statuses=tuple([self._status(one) for one in statuses]),
-            init_statuses=tuple([self._status(one) for one in init_statuses]),
+            container_statuses=tuple([self._status(status) for status in statuses]),
+            init_statuses=tuple([self._status(status) for status in init_statuses]),
             creating=_creating(spec, status) if phase == "Pending" and node_name else None,
             pull_secrets=_pull_secrets(spec) if _lacks_image((*init_statuses, *statuses)) else (),
             ephemeral=ephemeral_views(spec.ephemeral_containers, status.ephemeral_container_statuses)
@@ -294,12 +294,16 @@ class PodProjector:
 
     def _containers(self, texts: tuple[ContainerText, ...]) -> tuple[ContainerFacts, ...]:
         containers = tuple([self._facts(text) for text in texts])
-        found: tuple[ContainerFacts, ...] = self._shared.setdefault(containers, containers)
-        return found
+        result: tuple[ContainerFacts, ...] = self._shared.setdefault(containers, containers)
+        return result
 
-    def _sidecars(self, found: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
+    def _sidecars(self, init_containers: tuple[_InitContainer, ...]) -> tuple[ContainerFacts, ...]:
         sidecars = tuple(
-            [ContainerFacts(one.name, one.image or "") for one in found if one.restart_policy == "Always"]
+            [
+                ContainerFacts(init_container.name, init_container.image or "")
+                for init_container in init_containers
+                if init_container.restart_policy == "Always"
+            ]
         )
         shared: tuple[ContainerFacts, ...] = self._shared.setdefault(sidecars, sidecars)
         return shared
@@ -331,13 +335,23 @@ class PodProjector:
             share(facts.lacks, facts.lacks),
         )
 
-    def _conditions(self, found: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
+    def _conditions(self, conditions: tuple[_Condition, ...]) -> tuple[ConditionView, ...]:
         """Without times, equal for most pods; looked up by their texts, which costs less than making them."""
-        texts = tuple([(one.type, one.status, one.reason, one.message) for one in found])
+        texts = tuple(
+            [
+                (condition.type, condition.status, condition.reason, condition.message)
+                for condition in conditions
+            ]
+        )
         views: tuple[ConditionView, ...] | None = self._shared.get(texts)
         if views is None:
             views = tuple(
-                [ConditionView(one.type, one.status, one.reason or "", one.message or "") for one in found]
+                [
+                    ConditionView(
+                        condition.type, condition.status, condition.reason or "", condition.message or ""
+                    )
+                    for condition in conditions
+                ]
             )
             self._shared[texts] = views
         return views
@@ -351,8 +365,8 @@ def project_pod(raw: bytes | msgspec.Raw) -> PodView:
 def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...]) -> dict[str, str]:
     if keys.SIDECARSET_LIST_ANNOTATION in annotations:
         return {key: value for key, value in annotations.items() if key != LAST_APPLIED}
-    found: dict[str, str] = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
-    if keys.IN_PLACE_STATE_ANNOTATION in found or keys.LEGACY_IN_PLACE_STATE_ANNOTATION in found:
+    result: dict[str, str] = {key: annotations[key] for key in NEEDED_ANNOTATIONS if key in annotations}
+    if keys.IN_PLACE_STATE_ANNOTATION in result or keys.LEGACY_IN_PLACE_STATE_ANNOTATION in result:
         judged_by = {
             keys.RUNTIME_META_ANNOTATION,
             *(
@@ -362,8 +376,8 @@ def _needed(annotations: dict[str, str], containers: tuple[ContainerFacts, ...])
                 if source.field == "annotations"
             ),
         }
-        found |= {key: annotations[key] for key in judged_by if key in annotations}
-    return found
+        result |= {key: annotations[key] for key in judged_by if key in annotations}
+    return result
 
 
 def _readiness(conditions: tuple[_Condition, ...]) -> tuple[bool, Instant | None, bool]:
@@ -423,10 +437,10 @@ def _wanted_node(affinity: msgspec.Raw) -> str:
     if not bytes(affinity):
         return ""
     try:
-        found = _decode_affinity(affinity)
+        result = _decode_affinity(affinity)
     except msgspec.ValidationError:
         return ""
-    required = found.node_affinity.required if found and found.node_affinity else None
+    required = result.node_affinity.required if result and result.node_affinity else None
     for term in (required.terms if required else None) or ():
         for field in term.match_fields or ():
             if field.key == "metadata.name" and field.operator == "In" and field.values:
@@ -437,9 +451,11 @@ def _wanted_node(affinity: msgspec.Raw) -> str:
 def _creating(spec: _Spec, status: _Status) -> CreatingView | None:
     """Unless a container was created, or there is nothing that its volumes need."""
     statuses = (*(status.init_container_statuses or ()), *(status.container_statuses or ()))
-    if any(one.state is None or not _is_not_created(one) for one in statuses):
+    if any(status.state is None or not _is_not_created(status) for status in statuses):
         return None
-    scheduled = next((one for one in status.conditions or () if one.type == "PodScheduled"), None)
+    scheduled = next(
+        (condition for condition in status.conditions or () if condition.type == "PodScheduled"), None
+    )
     if scheduled is None or not scheduled.last_transition_time or not (mounts := mounts_of(spec.volumes)):
         return None
     return CreatingView(parse_time(scheduled.last_transition_time), mounts)
@@ -464,8 +480,8 @@ def _pull_secrets(spec: _Spec) -> tuple[str, ...]:
     return tuple([secret.name for secret in secrets[:MOST_NAMED] if secret.name])
 
 
-def _is_not_created(one: RawStatus) -> bool:
-    waiting = one.state.waiting if one.state is not None else None
+def _is_not_created(status: RawStatus) -> bool:
+    waiting = status.state.waiting if status.state is not None else None
     return waiting is not None and waiting.reason in NOT_CREATED
 
 
@@ -474,14 +490,14 @@ def _claim_volumes(volumes: msgspec.Raw, controller: ControllerView | None) -> t
     if controller is None or (controller.group, controller.kind) != _NAMED_PODS or not bytes(volumes):
         return ()
     try:
-        found = _decode_volumes(volumes)
+        result = _decode_volumes(volumes)
     except msgspec.ValidationError:
         return ()
     return tuple(
         [
-            (one.name, one.persistent_volume_claim.claim_name)
-            for one in found or ()
-            if one.persistent_volume_claim is not None
+            (item.name, item.persistent_volume_claim.claim_name)
+            for item in result or ()
+            if item.persistent_volume_claim is not None
         ]
     )
 
@@ -500,5 +516,7 @@ def _is_in_grace(annotations: Mapping[str, str]) -> bool:
 
 def _init_restarts(spec: _Spec, statuses: tuple[RawStatus, ...]) -> int:
     """The most restarts of an init container that keeps running beside the regular ones."""
-    sidecars = {one.name for one in spec.init_containers or () if one.restart_policy == "Always"}
-    return max([one.restart_count for one in statuses if one.name in sidecars], default=0)
+    sidecars = {
+        container.name for container in spec.init_containers or () if container.restart_policy == "Always"
+    }
+    return max([status.restart_count for status in statuses if status.name in sidecars], default=0)

@@ -78,15 +78,19 @@ def ephemeral_views(containers: msgspec.Raw, statuses: msgspec.Raw) -> tuple[Eph
     """Of the JSON texts of both lists; an empty text is no list. Raises msgspec.DecodeError."""
     if not len(containers):
         return ()
-    states = {one.name: _state_of(one.state) for one in _decode_statuses(statuses) or ()} if statuses else {}
+    states = (
+        {status.name: _state_of(status.state) for status in _decode_statuses(statuses) or ()}
+        if statuses
+        else {}
+    )
     return tuple(
-        EphemeralView(one.name, _job_of(one), states.get(one.name, EphemeralState.UNKNOWN))
-        for one in _decode_containers(containers) or ()
+        EphemeralView(container.name, _job_of(container), states.get(container.name, EphemeralState.UNKNOWN))
+        for container in _decode_containers(containers) or ()
     )
 
 
 def _job_of(container: _Container) -> str:
-    return next((one.value or "" for one in container.env or () if one.name == JOB_ENV), "")
+    return next((variable.value or "" for variable in container.env or () if variable.name == JOB_ENV), "")
 
 
 def _state_of(state: _State | None) -> EphemeralState:

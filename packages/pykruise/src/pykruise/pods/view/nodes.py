@@ -108,10 +108,10 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
 
 def _ready_since(conditions: tuple[_Condition, ...]) -> Instant | None:
     """0.0 where a ready node does not say since when."""
-    for one in conditions:
-        if one.type == "Ready" and one.status == "True":
+    for condition in conditions:
+        if condition.type == "Ready" and condition.status == "True":
             try:
-                return parse_time(one.last_transition_time) if one.last_transition_time else 0.0
+                return parse_time(condition.last_transition_time) if condition.last_transition_time else 0.0
             except ValueError:
                 return 0.0
     return None

@@ -17,7 +17,7 @@ from pykruise.kube.documents import Document, canonical, decode
 from pykruise.kube.resources import CONFIG_MAPS, SECRETS, Resource
 from pykruise.pods.view.pod_view import ControllerView
 
-COPIED: Final[Mapping[str, Resource]] = {one.kind: one for one in (SECRETS, CONFIG_MAPS)}
+COPIED: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in (SECRETS, CONFIG_MAPS)}
 """By kind."""
 
 KEPT_ANNOTATIONS: Final = "imagepulljobs.kruise.io/"
@@ -75,8 +75,8 @@ def project_copy(raw: bytes | msgspec.Raw, *, kind: str = "") -> CopyView:
 
     `kind`: of an item of a list of whole objects, which does not say it.
     """
-    found = _decode_object(raw)
-    meta, kind = found.metadata, found.kind or kind
+    result = _decode_object(raw)
+    meta, kind = result.metadata, result.kind or kind
     whole = decode(raw) if kind in COPIED else None
     return CopyView(
         namespace=meta.namespace,
@@ -114,19 +114,19 @@ def contents(kind: str, document: Mapping[str, Any]) -> Document:
     Those that are empty are left out. Unlike OpenKruise, `stringData` is compared as the `data` that it becomes.
     """
     data = dict(document.get("data") or {})
-    found: Document = {}
+    contents: Document = {}
     if kind == SECRETS.kind:
         for name, text in (document.get("stringData") or {}).items():
             data[name] = b64encode(str(text).encode()).decode()
-        found["type"] = document.get("type") or "Opaque"
+        contents["type"] = document.get("type") or "Opaque"
     elif document.get("binaryData"):
-        found["binaryData"] = document["binaryData"]
+        contents["binaryData"] = document["binaryData"]
     if data:
         is_binary = kind == SECRETS.kind
-        found["data"] = {name: _stored(value, is_binary=is_binary) for name, value in data.items()}
+        contents["data"] = {name: _stored(value, is_binary=is_binary) for name, value in data.items()}
     if document.get("immutable"):
-        found["immutable"] = True
-    return found
+        contents["immutable"] = True
+    return contents
 
 
 def _stored(value: Any, *, is_binary: bool) -> Any:

@@ -78,10 +78,10 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
             asked = self._asked(request)
             if isinstance(asked, AdmissionAnswer):
                 return asked
-            found = with_defaults(asked.request, asked.doc)
+            result = with_defaults(asked.request, asked.doc)
             for path in asked.kept:
-                found = {**found, "spec": with_part(found["spec"], path, part_of(asked.stored, path))}
-            return ALLOWED if same(found, request.object) else AdmissionAnswer(object=found)
+                result = {**result, "spec": with_part(result["spec"], path, part_of(asked.stored, path))}
+            return ALLOWED if same(result, request.object) else AdmissionAnswer(object=result)
 
         return review
 
@@ -115,7 +115,7 @@ class SpecReviews(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
                 errors = await errors_of(asked.request, asked.doc, asked.spec)
             except KubeError as error:
                 return AdmissionAnswer(refusal=self._unavailable(error))
-            if errors := [one for one in errors if not asked.is_kept(one.field)]:
+            if errors := [error for error in errors if not asked.is_kept(error.field)]:
                 return AdmissionAnswer(refusal=refusal(self.resource, name_of(request), errors))
             return AdmissionAnswer(
                 warnings=(*warnings_of(asked.doc, asked.spec), *self._unknown_fields(asked.doc))

@@ -42,11 +42,11 @@ class WhiteList(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def owners(self) -> frozenset[GroupKind]:
         """Every kind on it, and those between it and its pods."""
-        return frozenset(kind for one in self.workloads for kind in (one.target, *one.owners))
+        return frozenset(kind for workload in self.workloads for kind in (workload.target, *workload.owners))
 
     def find(self, target: GroupKind) -> Listed | None:
         """The entry of a kind."""
-        return next((one for one in self.workloads if one.target == target), None)
+        return next((workload for workload in self.workloads if workload.target == target), None)
 
 
 def read_white_list(text: str | None) -> WhiteList:
@@ -61,7 +61,9 @@ def read_white_list(text: str | None) -> WhiteList:
     except msgspec.DecodeError as error:
         raise WhiteListError(f"no JSON: {error}") from error
     workloads = _list(document, "workloads", "")
-    return WhiteList(workloads=tuple(_listed(one, f"workloads[{i}]") for i, one in enumerate(workloads)))
+    return WhiteList(
+        workloads=tuple(_listed(workload, f"workloads[{i}]") for i, workload in enumerate(workloads))
+    )
 
 
 def _listed(entry: Any, path: str) -> Listed:
@@ -70,7 +72,7 @@ def _listed(entry: Any, path: str) -> Listed:
         target=_kind(entry, path),
         version=_text(entry, "Version", path),
         replicas_path=_text(entry, "replicasPath", path),
-        owners=tuple(_kind(one, f"{path}.subResources[{i}]") for i, one in enumerate(further)),
+        owners=tuple(_kind(value, f"{path}.subResources[{i}]") for i, value in enumerate(further)),
     )
 
 

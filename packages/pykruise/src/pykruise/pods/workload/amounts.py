@@ -49,7 +49,7 @@ def limit_is_zero(field: str, what: str) -> Reason:
 
 def warnings_of_amounts(doc: Mapping[str, Any], amounts: Sequence[Amount]) -> Iterator[str]:
     """Limits of the object that count as another number than they say, or below which something stands still."""
-    for amount in (one for one in amounts if one.is_used):
+    for amount in (amount for amount in amounts if amount.is_used):
         for field, value in _values(doc, amount.path):
             number = _number(value)
             if number is None:

@@ -177,8 +177,8 @@ def project_budget(raw: bytes | msgspec.Raw) -> BudgetView:
     """
     budget = _decode(raw)
     meta, annotations = budget.metadata, budget.metadata.annotations or {}
-    found, unread = read(budget.spec or {}, _Spec, path="spec")
-    spec = found or _Spec()
+    result, unread = read(budget.spec or {}, _Spec, path="spec")
+    spec = result or _Spec()
     counted, _ = read(budget.status or {}, _Status, path="status", raw={"disruptedPods", "unavailablePods"})
     status = counted or _Status()
     selector, problem = _selector(spec.selector)
@@ -220,10 +220,10 @@ def _records(stored: Mapping[str, str | None] | None) -> Mapping[str, str]:
 def _selector(document: Mapping[str, Any] | None) -> tuple[Selector, str]:
     """A selector without any requirement means no pod, as one that is not there."""
     try:
-        found = selector_from(document)
+        selector = selector_from(document)
     except SelectorError as error:
         return NOTHING, f"spec.selector: {error}"
-    return (NOTHING, "") if found.is_empty else (found, "")
+    return (NOTHING, "") if selector.is_empty else (selector, "")
 
 
 def _ignored(given: Mapping[str, Any] | None) -> tuple[Selector | None, str]:
@@ -237,8 +237,8 @@ def _ignored(given: Mapping[str, Any] | None) -> tuple[Selector | None, str]:
 def _items(annotations: Mapping[str, str]) -> list[str]:
     """None at all where one of them is no operation: the budget then guards what it does by default."""
     listed = annotations.get(keys.PROTECT_OPERATIONS_ANNOTATION, "")
-    found = [part.strip() for part in listed.split(",") if part.strip()]
-    return found if all(part in Operation.__members__ for part in found) else []
+    items = [part.strip() for part in listed.split(",") if part.strip()]
+    return items if all(part in Operation.__members__ for part in items) else []
 
 
 def _number(text: str | None) -> int | None:
@@ -255,8 +255,8 @@ def budget_name_of(pod: PodView) -> str:
 
 def related_budget(annotations: Mapping[str, str]) -> str:
     """Name of the budget in a pod's annotations; empty: there is none."""
-    found = annotations.get(keys.RELATED_PUB_ANNOTATION)
-    return found or annotations.get(keys.LEGACY_RELATED_PUB_ANNOTATION, "")
+    text = annotations.get(keys.RELATED_PUB_ANNOTATION)
+    return text or annotations.get(keys.LEGACY_RELATED_PUB_ANNOTATION, "")
 
 
 def related_annotations(name: str) -> dict[str, str]:
@@ -403,10 +403,10 @@ def _is_ready(pod: PodView) -> bool:
 
 def _needs_check(pod: PodView) -> bool:
     """Most pods were never updated in place and have images by tag: there is nothing to compare."""
-    if any("@" in one.image for one in pod.containers):
+    if any("@" in container.image for container in pod.containers):
         return True
-    found = pod.annotations
-    return bool(found) and any(name in found for name in _OF_UPDATES)
+    result = pod.annotations
+    return bool(result) and any(name in result for name in _OF_UPDATES)
 
 
 _OF_UPDATES: Final = (
@@ -420,8 +420,8 @@ _OF_UPDATES: Final = (
 
 def _is_consistent(pod: PodView, *, now: Instant, settings: Settings) -> bool:
     """Whether the pod runs what its spec says: by digest where images have one, else by its last updates in place."""
-    digests = {one.name: image_name(one.image).digest for one in pod.containers}
-    ids = {one.name: one.image_id for one in pod.container_statuses}
+    digests = {container.name: image_name(container.image).digest for container in pod.containers}
+    ids = {status.name: status.image_id for status in pod.container_statuses}
     named: Sequence[tuple[str, str]] = [(name, digest) for name, digest in digests.items() if digest]
     if any(not ids.get(name, "").endswith(digest) for name, digest in named):
         return False
@@ -437,8 +437,8 @@ def _has_new_sidecars(pod: PodView) -> bool:
     before = replaced_image_ids(pod.annotations)
     if before is None:
         return False
-    images = {one.name: one.image for one in pod.containers}
+    images = {container.name: container.image for container in pod.containers}
     return not any(
-        before.get(one.name) == one.image_id and images.get(one.name) != one.image
-        for one in pod.container_statuses
+        before.get(status.name) == status.image_id and images.get(status.name) != status.image
+        for status in pod.container_statuses
     )

@@ -153,9 +153,9 @@ def storage_of(amounts: Mapping[str, Any] | None) -> int:
 
 
 def _resize_pending_since(conditions: Iterable[_Condition]) -> Instant | None:
-    for one in conditions:
-        if one.type == RESIZE_PENDING and one.status == "True":
-            return parse_time(one.last_transition_time) if one.last_transition_time else 0.0
+    for condition in conditions:
+        if condition.type == RESIZE_PENDING and condition.status == "True":
+            return parse_time(condition.last_transition_time) if condition.last_transition_time else 0.0
     return None
 
 
@@ -212,7 +212,7 @@ def _claim_document(
     if given.get("finalizers"):
         metadata["finalizers"] = list(given["finalizers"])
     if owner_references:
-        metadata["ownerReferences"] = [dict(one) for one in owner_references]
+        metadata["ownerReferences"] = [dict(reference) for reference in owner_references]
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -232,7 +232,7 @@ def with_claim_volumes(pod_spec: Mapping[str, Any], claims: Mapping[str, str]) -
         {"name": template, "persistentVolumeClaim": {"claimName": claim}}
         for template, claim in claims.items()
     ]
-    others = [one for one in pod_spec.get("volumes") or () if one.get("name") not in claims]
+    others = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in claims]
     return {**pod_spec, "volumes": [*volumes, *others]}
 
 
@@ -267,56 +267,56 @@ def _typed_claim(template: Mapping[str, Any]) -> Document:
 
 
 def _typed_spec(spec: Mapping[str, Any]) -> Document:
-    found: Document = {}
+    result: Document = {}
     if spec.get("accessModes"):
-        found["accessModes"] = spec["accessModes"]
+        result["accessModes"] = spec["accessModes"]
     if spec.get("selector") is not None:
-        found["selector"] = _typed_selector(spec["selector"])
+        result["selector"] = _typed_selector(spec["selector"])
     resources = spec.get("resources") or {}
-    found["resources"] = {
+    result["resources"] = {
         bound: {name: _quantity(amount) for name, amount in sorted(resources[bound].items())}
         for bound in ("limits", "requests")
         if resources.get(bound)
     }
     if spec.get("volumeName"):
-        found["volumeName"] = spec["volumeName"]
+        result["volumeName"] = spec["volumeName"]
     # An empty class is not the same as none: it asks for a volume without one.
     for field in ("storageClassName", "volumeMode"):
         if spec.get(field) is not None:
-            found[field] = spec[field]
+            result[field] = spec[field]
     for field in ("dataSource", "dataSourceRef"):
         if spec.get(field) is not None:
-            found[field] = _typed_source(spec[field])
+            result[field] = _typed_source(spec[field])
     if spec.get("volumeAttributesClassName") is not None:
-        found["volumeAttributesClassName"] = spec["volumeAttributesClassName"]
-    return found
+        result["volumeAttributesClassName"] = spec["volumeAttributesClassName"]
+    return result
 
 
 def _typed_selector(selector: Mapping[str, Any]) -> Document:
-    found: Document = {}
+    result: Document = {}
     if selector.get("matchLabels"):
-        found["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
+        result["matchLabels"] = dict(sorted(selector["matchLabels"].items()))
     if selector.get("matchExpressions"):
-        found["matchExpressions"] = [
+        result["matchExpressions"] = [
             {
-                "key": one.get("key", ""),
-                "operator": one.get("operator", ""),
-                **({"values": one["values"]} if one.get("values") else {}),
+                "key": expression.get("key", ""),
+                "operator": expression.get("operator", ""),
+                **({"values": expression["values"]} if expression.get("values") else {}),
             }
-            for one in selector["matchExpressions"]
+            for expression in selector["matchExpressions"]
         ]
-    return found
+    return result
 
 
 def _typed_source(source: Mapping[str, Any]) -> Document:
-    found: Document = {
+    result: Document = {
         "apiGroup": source.get("apiGroup"),
         "kind": source.get("kind", ""),
         "name": source.get("name", ""),
     }
     if source.get("namespace"):
-        found["namespace"] = source["namespace"]
-    return found
+        result["namespace"] = source["namespace"]
+    return result
 
 
 def _quantity(amount: Any) -> Any:

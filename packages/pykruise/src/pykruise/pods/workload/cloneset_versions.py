@@ -89,19 +89,19 @@ def _read_annotations(doc: Document, spec: Document) -> None:
     """Settings of image pre-download into the strategy; what means no number is left out, except as text."""
     annotations = section(doc, "metadata", "annotations") or {}
     texts = {field: annotations[key] for key, field in _FIELDS if annotations.get(key)}
-    found: Document = {}
+    result: Document = {}
     for field, text in texts.items():
         number = _amount(field, text, spec)
         if number is not None:
-            found[field] = number
+            result[field] = number
         elif field == "imagePreDownloadParallelism":
-            found[field] = text
-    if not found:
+            result[field] = text
+    if not result:
         return
     rolling = flat_strategy.rolling_update_of(spec)
     if rolling is not None:
         in_place = rolling.get("inPlaceUpdateStrategy")
-        rolling["inPlaceUpdateStrategy"] = {**(in_place if isinstance(in_place, dict) else {}), **found}
+        rolling["inPlaceUpdateStrategy"] = {**(in_place if isinstance(in_place, dict) else {}), **result}
 
 
 def _write_annotations(doc: Document, spec: Document) -> None:

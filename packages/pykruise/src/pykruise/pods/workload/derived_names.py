@@ -37,10 +37,10 @@ def warnings_of_names(doc: Mapping[str, Any], derived: Sequence[DerivedName], se
     """What cannot be made of the object, since it would be named too long; the longest of each."""
     if not get_path(doc, "metadata", "name"):
         return
-    for one in derived:
-        longest = max(one.of(doc, settings), key=len, default="")
-        if len(longest) > one.longest:
+    for derived_name in derived:
+        longest = max(derived_name.of(doc, settings), key=len, default="")
+        if len(longest) > derived_name.longest:
             yield (
-                f"metadata.name: {one.what} would be {longest}, of {len(longest)} characters, and may have "
-                f"{one.longest}: it cannot be made; use a shorter name"
+                f"metadata.name: {derived_name.what} would be {longest}, of {len(longest)} characters, and may have "
+                f"{derived_name.longest}: it cannot be made; use a shorter name"
             )

@@ -39,11 +39,15 @@ def standing_of(conditions: Conditions, waiting: Reason | None) -> Standing:
         return Standing(is_ready=True, is_held=True, reason=waiting.code, message=message)
     if waiting.code in STALLING:
         return Standing(is_ready=False, is_stalled=True, reason=waiting.code, message=message)
-    overdue = next((one for one in conditions if _is_overdue(one)), None)
+    overdue = next((condition for condition in conditions if _is_overdue(condition)), None)
     if overdue is not None:
         said = f"{overdue.get('message', '')}; {message}"
         return Standing(is_ready=False, is_stalled=True, reason=DEADLINE_EXCEEDED, message=said)
-    failed = next((one for one in conditions if _is_failure(one)), None) if waiting.is_wait else None
+    failed = (
+        next((condition for condition in conditions if _is_failure(condition)), None)
+        if waiting.is_wait
+        else None
+    )
     if failed is not None:
         reason = failed.get("reason") or str(failed.get("type") or "")
         return Standing(is_ready=False, reason=reason, message=failed.get("message", ""))

@@ -34,21 +34,21 @@ class Reserved(msgspec.Struct, frozen=True):
 
 def range_of(text: str) -> tuple[int, int] | None:
     """The first and last number of `5-8`; None: it is no range. The first may be greater than the last."""
-    found = _RANGE.fullmatch(text)
-    return (int(found[1]), int(found[2])) if found else None
+    match = _RANGE.fullmatch(text)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def reserved_of(entries: Iterable[int | str]) -> Reserved:
     """What `spec.reserveOrdinals` means. A bad entry (admission was bypassed) is left out with a warning."""
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     problems: list[str] = []
     for index, entry in enumerate(entries):
         pair = (entry, entry) if isinstance(entry, int) else range_of(entry)
         if pair is None or pair[0] > pair[1]:
             problems.append(f'spec.reserveOrdinals[{index}]: "{excerpt(str(entry))}" is no range such as 5-8')
         else:
-            found.append(pair)
-    return Reserved(merged(found), tuple(problems))
+            result.append(pair)
+    return Reserved(merged(result), tuple(problems))
 
 
 def wanted_ordinals(*, start: int, replicas: int, reserved: Reserved) -> list[int]:

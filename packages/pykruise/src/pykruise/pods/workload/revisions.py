@@ -141,13 +141,13 @@ def typed_form(template: Mapping[str, Any]) -> Document:
     """The template as a typed Go client writes it: empty optional fields gone, quantities canonical, and the
     fields that such a client always writes (`creationTimestamp: null`, `resources: {}`) present.
     """
-    found: Document = {field: _typed(value, field) for field, value in template.items() if field != "$patch"}
-    found["metadata"] = {"creationTimestamp": None, **(found.get("metadata") or {})}
-    spec = found["spec"] = dict(found.get("spec") or {})
+    form: Document = {field: _typed(value, field) for field, value in template.items() if field != "$patch"}
+    form["metadata"] = {"creationTimestamp": None, **(form.get("metadata") or {})}
+    spec = form["spec"] = dict(form.get("spec") or {})
     for field in _CONTAINER_LISTS:
         if spec.get(field):
-            spec[field] = [{**one, "resources": one.get("resources") or {}} for one in spec[field]]
-    return found
+            spec[field] = [{**item, "resources": item.get("resources") or {}} for item in spec[field]]
+    return form
 
 
 def _typed(value: Any, field: str) -> Any:
@@ -165,7 +165,7 @@ def _typed_object(value: Mapping[str, Any], field: str) -> Document:
         return dict(value)
     if field in _QUANTITY_MAPS:
         return {name: _quantity(amount) for name, amount in value.items()}
-    found: Document = {}
+    result: Document = {}
     for name, item in value.items():
         if item is None or item == [] or (item == {} and name in _TEXT_MAPS | _QUANTITY_MAPS):
             continue
@@ -175,13 +175,16 @@ def _typed_object(value: Mapping[str, Any], field: str) -> Document:
             continue
         if item == "" and name in _EMPTY_TEXT_IS_ABSENT:
             continue
-        found[name] = _typed(item, name)
+        result[name] = _typed(item, name)
     if field == "resourceFieldRef":
-        found.setdefault("divisor", "0")
+        result.setdefault("divisor", "0")
     if field == "volumeClaimTemplate":
-        found["metadata"] = {"creationTimestamp": None, **found.get("metadata", {})}
-        found["spec"] = {**found.get("spec", {}), "resources": found.get("spec", {}).get("resources") or {}}
-    return found
+        result["metadata"] = {"creationTimestamp": None, **result.get("metadata", {})}
+        result["spec"] = {
+            **result.get("spec", {}),
+            "resources": result.get("spec", {}).get("resources") or {},
+        }
+    return result
 
 
 def _typed_env(item: Any, field: str) -> Any:
@@ -214,8 +217,8 @@ def meaning(template: Mapping[str, Any]) -> bytes:
 
 def template_essence(template: Mapping[str, Any]) -> Document:
     """What `meaning` is the text of: defaults spelled out, and without what says nothing."""
-    found: Document = _essence(typed_form(_with_defaults(template)))
-    return found
+    essence: Document = _essence(typed_form(_with_defaults(template)))
+    return essence
 
 
 def _with_defaults(template: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -232,12 +235,12 @@ def typed_claim(claim: Any) -> Any:
     """A volumeClaimTemplate as a typed Go client writes it."""
     if not isinstance(claim, Mapping):
         return claim
-    found: Document = _typed_object(with_claim_defaults(claim), "")
-    found["metadata"] = {"creationTimestamp": None, **(found.get("metadata") or {})}
-    spec: Document = dict(found.get("spec") or {})
-    found["spec"] = {**spec, "resources": spec.get("resources") or {}}
-    found["status"] = found.get("status") or {}
-    return found
+    result: Document = _typed_object(with_claim_defaults(claim), "")
+    result["metadata"] = {"creationTimestamp": None, **(result.get("metadata") or {})}
+    spec: Document = dict(result.get("spec") or {})
+    result["spec"] = {**spec, "resources": spec.get("resources") or {}}
+    result["status"] = result.get("status") or {}
+    return result
 
 
 def _essence(value: Any, field: str = "") -> Any:
@@ -343,7 +346,9 @@ def _template_of(data: Any) -> Document:
 
 def sorted_revisions(revisions: Iterable[RevisionView]) -> list[RevisionView]:
     """Oldest first: by number, then creation, then name."""
-    return sorted(revisions, key=lambda one: (one.number, one.created_at or 0.0, one.name))
+    return sorted(
+        revisions, key=lambda revision: (revision.number, revision.created_at or 0.0, revision.name)
+    )
 
 
 BodyMaker = Callable[[RevisionName, RevisionHash, int], Document]
@@ -370,7 +375,7 @@ def choose_update(
     number = revisions[-1].number + 1 if revisions else 1
     if revisions and revisions[-1].meaning == wanted.meaning:
         return UpdateChoice(revision=revisions[-1], collision_count=collision_count)
-    same = [one for one in revisions if one.meaning == wanted.meaning]
+    same = [revision for revision in revisions if revision.meaning == wanted.meaning]
     if same:
         missing = {key: value for key, value in annotations.items() if same[-1].annotations.get(key) != value}
         patch: Document = {"revision": number}
@@ -382,7 +387,7 @@ def choose_update(
         number=number,
         owner=owner,
         collision_count=collision_count,
-        taken={**others, **{one.name: one for one in revisions}},
+        taken={**others, **{revision.name: revision for revision in revisions}},
         body=body,
     )
 
@@ -452,7 +457,7 @@ def revision_body(
 
 def choose_current(revisions: Iterable[RevisionView], name: str, *, update: RevisionView) -> RevisionView:
     """The revision that the status names as current; when it is not stored any more, the update revision."""
-    return next((one for one in revisions if one.name == name), update)
+    return next((revision for revision in revisions if revision.name == name), update)
 
 
 def to_truncate(
@@ -462,5 +467,5 @@ def to_truncate(
 
     `revisions` are sorted; `live` are the hashes of current and update revision and of all active pods.
     """
-    idle = [one for one in revisions if one.hash not in live and not one.is_deleting]
+    idle = [revision for revision in revisions if revision.hash not in live and not revision.is_deleting]
     return idle[: max(len(idle) - limit, 0)]

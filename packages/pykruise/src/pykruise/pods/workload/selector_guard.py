@@ -71,21 +71,21 @@ def canonical_selector(selector: Mapping[str, Any]) -> str:
     labels = selector.get("matchLabels")
     expressions = [
         {
-            "key": str(one.get("key", "")),
-            "operator": str(one.get("operator", "")),
-            "values": sorted({str(value) for value in one.get("values") or ()}),
+            "key": str(expression.get("key", "")),
+            "operator": str(expression.get("operator", "")),
+            "values": sorted({str(value) for value in expression.get("values") or ()}),
         }
-        for one in selector.get("matchExpressions") or ()
+        for expression in selector.get("matchExpressions") or ()
     ]
-    expressions.sort(key=lambda one: (one["key"], one["operator"], one["values"]))
-    found: Document = {}
+    expressions.sort(key=lambda expression: (expression["key"], expression["operator"], expression["values"]))
+    result: Document = {}
     if expressions:
-        found["matchExpressions"] = [
-            {field: value for field, value in one.items() if value} for one in expressions
+        result["matchExpressions"] = [
+            {field: value for field, value in expression.items() if value} for expression in expressions
         ]
     if labels:
-        found["matchLabels"] = dict(labels)
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        result["matchLabels"] = dict(labels)
+    return json.dumps(result, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 def record_of(selector: Mapping[str, Any]) -> dict[str, str]:
@@ -102,43 +102,46 @@ def check_selector(
     terminate; neither was chosen by the selector. The newest record decides. Without one (an owner that
     another manager kept) every owned revision must match, or, without revisions, one of the pods must.
     """
-    found = canonical_selector(selector)
-    recorded = [one for one in owned if one.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
+    text = canonical_selector(selector)
+    recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
     if recorded:
         managed = max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION]
         # Read and written anew, so that a record that was reformatted by hand still counts.
-        is_same = managed == found or _canonical_record(managed) == found
-        return Managed() if is_same else Mismatch(managed=managed, found=found)
+        is_same = managed == text or _canonical_record(managed) == text
+        return Managed() if is_same else Mismatch(managed=managed, found=text)
     try:
         matches = selector_from(selector).matches
     except SelectorError:
         return Managed()  # nothing can be said of it; who plans refuses a selector that cannot be read
     if owned:
-        if all(matches(one.labels) for one in owned):
+        if all(matches(revision.labels) for revision in owned):
             return Managed(unrecorded=max(owned, key=_age))
-        return Mismatch(managed="", found=found)
+        return Mismatch(managed="", found=text)
     labels = list(pods)
-    if labels and not any(matches(one) for one in labels):
-        return Mismatch(managed="", found=found)
+    if labels and not any(matches(label) for label in labels):
+        return Mismatch(managed="", found=text)
     return Managed()
 
 
 def is_guarded(conditions: Iterable[Mapping[str, Any]]) -> bool:
     """Whether the controller says by its condition that the guard holds."""
-    return any(one.get("type") == SELECTOR_MISMATCH and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") == SELECTOR_MISMATCH and condition.get("status") == "True"
+        for condition in conditions
+    )
 
 
 def managed_selector(owned: Iterable[RevisionView]) -> Document | None:
     """The selector that the newest record names; None: there is no record, or it cannot be read. `owned`: revisions
     whose controller is the owner. Admission lets exactly this selector back in."""
-    recorded = [one for one in owned if one.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
+    recorded = [revision for revision in owned if revision.annotations.get(keys.MANAGED_SELECTOR_ANNOTATION)]
     if not recorded:
         return None
     try:
-        found = json.loads(max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION])
+        result = json.loads(max(recorded, key=_age).annotations[keys.MANAGED_SELECTOR_ANNOTATION])
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return result if isinstance(result, dict) else None
 
 
 def _age(revision: RevisionView) -> tuple[int, float, str]:
@@ -147,7 +150,7 @@ def _age(revision: RevisionView) -> tuple[int, float, str]:
 
 def _canonical_record(text: str) -> str:
     try:
-        found = json.loads(text)
-        return canonical_selector(found)
+        result = json.loads(text)
+        return canonical_selector(result)
     except (ValueError, AttributeError, TypeError):
         return text

@@ -69,11 +69,11 @@ def selector_errors(spec: Mapping[str, Any], *, kind: str) -> Iterator[Cause]:
 def label_selector_errors(selector: Any, field: str, *, empty: str = "") -> Iterator[Cause]:
     """A selector that can be read. `empty`: what is wrong with one that selects everything; without, nothing is."""
     try:
-        found = selector_from(selector)
+        result = selector_from(selector)
     except SelectorError as error:
         yield invalid(field, selector, str(error))
         return
-    if empty and found.is_empty:
+    if empty and result.is_empty:
         yield invalid(field, selector, empty)
 
 
@@ -125,7 +125,7 @@ def _stored_errors(old: Mapping[str, Any]) -> list[Cause]:
     template = old.get("template")
     if not template:
         return []
-    claims = [template_name(one) for one in old.get("volumeClaimTemplates") or ()]
+    claims = [template_name(template) for template in old.get("volumeClaimTemplates") or ()]
     return template_errors(template, "spec.template", further_volumes=claims)
 
 

@@ -142,15 +142,15 @@ class Projector(Generic[V]):
         self._left = SPEC_BYTES
 
     def __call__(self, raw: bytes | msgspec.Raw) -> V:
-        found = _decode_object(raw)
-        text = blake2b(found.spec, digest_size=16).digest()
+        result = _decode_object(raw)
+        text = blake2b(result.spec, digest_size=16).digest()
         known = self._known.get(text)
         if known is None:
-            self._left -= len(found.spec)
+            self._left -= len(result.spec)
             if len(self._known) >= self._limit or self._left < 0:
                 self._known, self._left = {}, SPEC_BYTES
-            known = self._known[text] = self._of_spec(bytes(found.spec))
-        fields = {**_fields(found.metadata, found.status), **known}
+            known = self._known[text] = self._of_spec(bytes(result.spec))
+        fields = {**_fields(result.metadata, result.status), **known}
         if self._status is not None:
             found_status, _ = read(fields["stored_status"], self._status, path="status")
             fields["status"] = self._status() if found_status is None else found_status

@@ -34,7 +34,7 @@ def waiting_for_pods(obstacles: Sequence[tuple[PodView, Reason]]) -> Reason | No
     if not obstacles:
         return None
     pod, first = obstacles[0]
-    others = sum(found.code == first.code for _, found in obstacles) - 1
+    others = sum(reason.code == first.code for _, reason in obstacles) - 1
     more = f" (and {others} more)" if others else ""
     return Reason(first.code, f"pod {pod.name}{more} {first.message}", first.remedy)
 
@@ -78,9 +78,9 @@ def with_condition(
 
 def condition_of(conditions: Iterable[C] | None, kind: str) -> C | None:
     """The condition of this type, or None."""
-    return next((one for one in conditions or () if one.type == kind), None)
+    return next((condition for condition in conditions or () if condition.type == kind), None)
 
 
 def without(conditions: Iterable[C], *kinds: str) -> list[C]:
     """The conditions of other types."""
-    return [one for one in conditions if one.type not in kinds]
+    return [condition for condition in conditions if condition.type not in kinds]

@@ -177,8 +177,10 @@ class Catalog:
 
     def versions(self, group: str) -> tuple[str, ...]:
         """The versions of a group, the preferred one first (Kubernetes' version priority)."""
-        found = {entry.resource.version for entry in self._entries.values() if entry.resource.group == group}
-        return tuple(sorted(found, key=version_priority, reverse=True))
+        versions = {
+            entry.resource.version for entry in self._entries.values() if entry.resource.group == group
+        }
+        return tuple(sorted(versions, key=version_priority, reverse=True))
 
     def resources(self, group: str, version: str) -> tuple[CatalogEntry, ...]:
         """The resources of a group-version."""
@@ -282,7 +284,7 @@ _WORKLOAD_SCALE: Final = ScalePaths(
 def builtin_entries(strategy_for: Callable[[Resource], Strategy]) -> tuple[CatalogEntry, ...]:
     """Everything a Kubernetes serves without CRDs, as data/discovery.json and data/tables.json list it."""
     columns = _tables()
-    found: list[CatalogEntry] = []
+    catalog_entries: list[CatalogEntry] = []
     for group_version, listed in _discovery().items():
         group, _, version = group_version.rpartition("/")
         for item in listed:
@@ -295,8 +297,8 @@ def builtin_entries(strategy_for: Callable[[Resource], Strategy]) -> tuple[Catal
                         if other["name"].startswith(f"{item['name']}/")
                     )
                 }
-                found.append(_entry(item, group, version, subresources, columns, strategy_for))
-    return tuple(found)
+                catalog_entries.append(_entry(item, group, version, subresources, columns, strategy_for))
+    return tuple(catalog_entries)
 
 
 def _entry(
@@ -345,14 +347,14 @@ def _subresource(item: Mapping[str, Any], group: str, version: str) -> Subresour
 
 @cache
 def _discovery() -> Mapping[str, list[dict[str, Any]]]:
-    found: Mapping[str, list[dict[str, Any]]] = orjson.loads(_data("discovery.json"))
-    return found
+    discovery: Mapping[str, list[dict[str, Any]]] = orjson.loads(_data("discovery.json"))
+    return discovery
 
 
 @cache
 def _tables() -> Mapping[str, tuple[Column, ...]]:
-    found = orjson.loads(_data("tables.json"))
-    return {name: tuple(msgspec.convert(columns, list[Column])) for name, columns in found.items()}
+    result = orjson.loads(_data("tables.json"))
+    return {name: tuple(msgspec.convert(columns, list[Column])) for name, columns in result.items()}
 
 
 def _data(name: str) -> bytes:

@@ -189,19 +189,19 @@ class Core:
         """Everything a concerned watcher may stand under."""
         stored = change.new or change.old
         assert stored is not None
-        found = [_EVERYTHING, ("metadata.name", stored.key.name)]
+        triggers = [_EVERYTHING, ("metadata.name", stored.key.name)]
         if stored.key.namespace:
-            found.append(("metadata.namespace", stored.key.namespace))
+            triggers.append(("metadata.namespace", stored.key.namespace))
         if change.shelf == "pods":
             nodes = [each.fields[0] for each in (change.old, change.new) if each is not None and each.fields]
-            found += [(_BY_NODE, node) for node in dict.fromkeys(nodes)]
-        return found
+            triggers += [(_BY_NODE, node) for node in dict.fromkeys(nodes)]
+        return triggers
 
     def _extractor(self, facts: tuple[str, ...]) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
-        found = self._extractors.get(facts)
-        if found is None:
-            found = self._extractors[facts] = fields_extractor(facts)
-        return found
+        extractor = self._extractors.get(facts)
+        if extractor is None:
+            extractor = self._extractors[facts] = fields_extractor(facts)
+        return extractor
 
 
 def trigger_of(entry: CatalogEntry, namespace: str, selection: Selection) -> tuple[str, str]:

@@ -250,14 +250,14 @@ class ApiServer:
         query, headers = query or {}, headers or {}
         try:
             who = _Who(self._admitted(user, "GET", path, query, headers), managed_fields)
-            found = route(self._core.catalog, path)
-            if found is None:
+            result = route(self._core.catalog, path)
+            if result is None:
                 raise page_not_found()
-            call = _call("GET", found, query, headers, None, who)
-            if found.subresource == "log" and not flag(query, "watch"):
+            call = _call("GET", result, query, headers, None, who)
+            if result.subresource == "log" and not flag(query, "watch"):
                 log = await logs.follow_log(self._core, call)
                 return self._response(call, log) if isinstance(log, Answer) else log
-            if found.subresource:
+            if result.subresource:
                 raise method_not_allowed()
             return reads.watch(self._core, call)
         except Refusal as refusal:
@@ -289,12 +289,12 @@ class ApiServer:
         body: bytes | None,
         who: "_Who",
     ) -> Response:
-        found = route(self._core.catalog, path)
-        if found is None:
+        result = route(self._core.catalog, path)
+        if result is None:
             return self._outside_resources(method, path, headers)
         if method == "GET" and self._is_watch(path, query):
             raise bad_request("a watch is a stream: this endpoint answers single requests")
-        call = _call(method, found, query, headers, body, who)
+        call = _call(method, result, query, headers, body, who)
         if call.entry.deprecated:
             call.warnings.append(call.entry.deprecation_warning)
         action = self._action(call)
@@ -364,9 +364,9 @@ class ApiServer:
             if doc is not None:
                 return Response(200, {**_HEADERS, "content-type": _discovery_type(doc)}, orjson.dumps(doc))
         if first == "openapi":
-            found = self._openapi(path)
-            if found is not None:
-                return Response(200, _HEADERS, found)
+            data = self._openapi(path)
+            if data is not None:
+                return Response(200, _HEADERS, data)
         if not self._serves_below(path):
             return Response(404, _TEXT, b"404 page not found\n")
         raise page_not_found()
@@ -457,7 +457,7 @@ def _strategy_for(resource: Resource) -> Strategy:
 
 def _call(
     method: str,
-    found: Route,
+    value: Route,
     query: Mapping[str, str],
     headers: Mapping[str, str],
     body: bytes | None,
@@ -465,16 +465,16 @@ def _call(
 ) -> Call:
     return Call(
         method=method,
-        entry=found.entry,
-        namespace=found.namespace,
-        name=found.name,
-        subresource=found.subresource,
+        entry=value.entry,
+        namespace=value.namespace,
+        name=value.name,
+        subresource=value.subresource,
         query=query,
         headers=headers,
         body=body,
         user=who.user,
         shows_managed=who.managed_fields,
-        form=form_of(headers, query, custom=found.entry.is_custom) if "accept" in headers else PLAIN,
+        form=form_of(headers, query, custom=value.entry.is_custom) if "accept" in headers else PLAIN,
     )
 
 

@@ -65,22 +65,22 @@ def current_metrics(spec: Mapping[str, Any], *, metric: str) -> list[Document] |
         return None
     kind = str(metrics[0]["type"])
     field = kind[:1].lower() + kind[1:]
-    source = {name: one for name, one in metrics[0][field].items() if name != "target"}
+    source = {name: metric for name, metric in metrics[0][field].items() if name != "target"}
     target = metrics[0][field]["target"]
     if target.get("averageUtilization") is not None:
-        found: Document = {"averageUtilization": round(value)}
+        result: Document = {"averageUtilization": round(value)}
     else:
-        found = {"averageValue" if "averageValue" in target else "value": metric}
-    return [{"type": kind, field: {**source, "current": found}}]
+        result = {"averageValue" if "averageValue" in target else "value": metric}
+    return [{"type": kind, field: {**source, "current": result}}]
 
 
 def _target(spec: Mapping[str, Any]) -> float | None:
     """Of its first metric; 80 percent of the CPU where it has none."""
     for metric in spec.get("metrics") or ():
         for source in metric.values():
-            found = source.get("target") if isinstance(source, Mapping) else None
-            if found:
-                said = found.get("averageUtilization", found.get("averageValue", found.get("value")))
+            result = source.get("target") if isinstance(source, Mapping) else None
+            if result:
+                said = result.get("averageUtilization", result.get("averageValue", result.get("value")))
                 return _number(str(said))
     return 80.0
 
@@ -93,7 +93,7 @@ def _number(text: str) -> float | None:
 
 
 def _unable(autoscaler: DocumentView, message: str, now: Instant) -> Document:
-    if any(one.get("message") == message for one in autoscaler.status.get("conditions") or ()):
+    if any(condition.get("message") == message for condition in autoscaler.status.get("conditions") or ()):
         return autoscaler.status
     condition = {
         "type": "AbleToScale",

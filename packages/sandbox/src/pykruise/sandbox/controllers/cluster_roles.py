@@ -56,11 +56,11 @@ def aggregated(role: DocumentView, roles: Iterable[DocumentView]) -> list[Docume
     """The rules of all other roles that the role selects, in the order of their names, each once."""
     said: Mapping[str, Any] = role.doc["aggregationRule"]
     selectors = [selector_from(each) for each in said.get("clusterRoleSelectors") or ()]
-    found: list[Document] = []
+    result: list[Document] = []
     for other in sorted(roles, key=lambda each: each.name):
         if other.name != role.name and any(selector.matches(other.labels) for selector in selectors):
-            found += [rule for rule in other.doc.get("rules") or () if rule not in found]
-    return found
+            result += [rule for rule in other.doc.get("rules") or () if rule not in result]
+    return result
 
 
 def _aggregating(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:

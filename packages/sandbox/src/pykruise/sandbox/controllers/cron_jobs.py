@@ -117,11 +117,11 @@ def plan_cron_job(snapshot: Snapshot) -> Plan:
         else:
             start = True
             if cron.spec.get("concurrencyPolicy") == "Replace":
-                replaced = {one["uid"] for one in status.get("active") or ()}
+                replaced = {item["uid"] for item in status.get("active") or ()}
                 gone += [job for job in snapshot.jobs if job.uid in replaced]
     if "active" in status:
         uids = {job.uid for job in gone}
-        status["active"] = [one for one in status["active"] if one.get("uid") not in uids]
+        status["active"] = [item for item in status["active"] if item.get("uid") not in uids]
     # What has ended is said once, with the status that has it no more.
     because = "Jobs have ended"
     noted = status_step(CRON_JOBS, cron, status, because=because, notes=ended) if ended else None
@@ -150,12 +150,12 @@ def _problems(due: Due) -> Iterator[Note]:
 
 def _note_ends(status: Document, jobs: Sequence[DocumentView]) -> Iterator[Note]:
     """Take Jobs that ended or went out of the active ones, and note when the last one succeeded."""
-    active = {one.get("uid"): one for one in status.get("active") or ()}
+    active = {item.get("uid"): item for item in status.get("active") or ()}
     known = {job.uid: job for job in jobs}
-    for uid, one in list(active.items()):
+    for uid, value in list(active.items()):
         job = known.get(str(uid))
         if job is None:
-            yield normal("MissingJob", f"Active job went missing: {one.get('name')}")
+            yield normal("MissingJob", f"Active job went missing: {value.get('name')}")
             del active[uid]
         elif is_finished(job):
             end = "Complete" if condition(job, "Complete") else "Failed"
@@ -178,14 +178,14 @@ def _note_start(status: Document, job: DocumentView, due: Instant) -> None:
         "uid": job.uid,
         "resourceVersion": str(job.resource_version),
     }
-    if all(one.get("uid") != job.uid for one in status.get("active") or ()):
+    if all(item.get("uid") != job.uid for item in status.get("active") or ()):
         status["active"] = [*(status.get("active") or ()), reference]
     status["lastScheduleTime"] = format_time(due)
 
 
 def _outdated(cron: DocumentView, jobs: Sequence[DocumentView]) -> list[DocumentView]:
     """Finished Jobs beyond the history limits, the oldest first."""
-    found: list[DocumentView] = []
+    result: list[DocumentView] = []
     for kind, field, default in (
         ("Complete", "successfulJobsHistoryLimit", 3),
         ("Failed", "failedJobsHistoryLimit", 1),
@@ -193,8 +193,8 @@ def _outdated(cron: DocumentView, jobs: Sequence[DocumentView]) -> list[Document
         ended = [job for job in jobs if condition(job, kind) and not job.is_deleting]
         ended.sort(key=lambda job: (job.status.get("startTime") or "9", job.name))
         limit = cron.count("spec", field, default=default)
-        found += ended[: max(0, len(ended) - limit)]
-    return found
+        result += ended[: max(0, len(ended) - limit)]
+    return result
 
 
 def latest_due(cron: DocumentView, schedule: Schedule, *, now: Instant) -> tuple[Instant | None, int]:

@@ -243,10 +243,10 @@ def _outdated(
 
 
 def _by_node(pods: Sequence[PodView]) -> dict[str, list[PodView]]:
-    found: dict[str, list[PodView]] = {}
+    node: dict[str, list[PodView]] = {}
     for pod in pods:
-        found.setdefault(node_of(pod), []).append(pod)
-    return found
+        node.setdefault(node_of(pod), []).append(pod)
+    return node
 
 
 def daemon_set_status(

@@ -58,29 +58,29 @@ def deployment_status(
     `failure`: why the new replica set could not be created.
     """
     old = deployment.status
-    replicas = sum(one.count("status", "replicas") for one in sets.all)
-    available = sum(one.count("status", "availableReplicas") for one in sets.all)
+    replicas = sum(document.count("status", "replicas") for document in sets.all)
+    available = sum(document.count("status", "availableReplicas") for document in sets.all)
     counts = {
         "observedGeneration": deployment.generation,
         "replicas": replicas,
         "updatedReplicas": sets.new.count("status", "replicas") if sets.new else 0,
-        "readyReplicas": sum(one.count("status", "readyReplicas") for one in sets.all),
+        "readyReplicas": sum(document.count("status", "readyReplicas") for document in sets.all),
         "availableReplicas": available,
         "unavailableReplicas": max(0, sum(map(replicas_of, sets.all)) - available),
     }
     status: Document = {name: count for name, count in counts.items() if count}
     if old.get("collisionCount"):
         status["collisionCount"] = old["collisionCount"]
-    conditions = [dict(one) for one in old.get("conditions") or ()]
+    conditions = [dict(condition) for condition in old.get("conditions") or ()]
     _set(conditions, _available(deployment, available), now)
     deadline = _progress(deployment, sets, old, status, conditions, now, failure)
     failures = [
-        one
+        condition
         for view in sets.all
-        for one in view.status.get("conditions") or ()
-        if one.get("type") == "ReplicaFailure"
+        for condition in view.status.get("conditions") or ()
+        if condition.get("type") == "ReplicaFailure"
     ]
-    conditions = [one for one in conditions if one["type"] != "ReplicaFailure"]
+    conditions = [condition for condition in conditions if condition["type"] != "ReplicaFailure"]
     if failures:
         shown = {name: failures[0].get(name, "") for name in ("reason", "message")}
         _set(conditions, {"type": "ReplicaFailure", "status": "True", **shown}, now)
@@ -111,9 +111,9 @@ def _progress(
     """Bring the condition Progressing up to date; the moment of the deadline, while it counts."""
     limit_s = deployment.spec.get("progressDeadlineSeconds")
     if limit_s is None or limit_s >= _NO_DEADLINE:
-        conditions[:] = [one for one in conditions if one["type"] != "Progressing"]
+        conditions[:] = [condition for condition in conditions if condition["type"] != "Progressing"]
         return None
-    known = next((one for one in conditions if one["type"] == "Progressing"), None)
+    known = next((condition for condition in conditions if condition["type"] == "Progressing"), None)
     reason = known["reason"] if known else ""
     if failure:
         _set(conditions, _condition("Progressing", "False", "ReplicaSetCreateError", failure), now)
@@ -126,7 +126,7 @@ def _progress(
     if reason == "DeploymentPaused":
         resumed = _condition("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed")
         _set(conditions, resumed, now)
-        known = next(one for one in conditions if one["type"] == "Progressing")
+        known = next(condition for condition in conditions if condition["type"] == "Progressing")
     if known is None and sets.new is not None:
         text = f'Created new replica set "{sets.new.name}"'
         _set(conditions, _condition("Progressing", "True", "NewReplicaSetCreated", text), now)
@@ -142,7 +142,7 @@ def _progress(
         made = _condition("Progressing", "True", "ReplicaSetUpdated", f"{name} is progressing.")
         at = format_time(now)
         since = known["lastTransitionTime"] if known and known["status"] == "True" else at
-        conditions[:] = [one for one in conditions if one["type"] != "Progressing"]
+        conditions[:] = [condition for condition in conditions if condition["type"] != "Progressing"]
         conditions.append({**made, "lastUpdateTime": at, "lastTransitionTime": since})
         return now + float(limit_s)
     if known is None or known["reason"] == "NewReplicaSetAvailable":
@@ -171,7 +171,7 @@ def _condition(kind: str, status: str, reason: str, message: str) -> Document:
 
 def _set(conditions: list[Document], new: Document, now: Instant) -> None:
     """Put a condition in; one of the same status and reason stays as it is."""
-    known = next((one for one in conditions if one["type"] == new["type"]), None)
+    known = next((condition for condition in conditions if condition["type"] == new["type"]), None)
     at = format_time(now)
     if known is None:
         conditions.append({**new, "lastUpdateTime": at, "lastTransitionTime": at})
@@ -213,7 +213,9 @@ async def snapshot(deployment: DocumentView, read: Read[Any]) -> Snapshot:
         owned=owned,
         sets=sets,
         orphans=read.orphans(REPLICA_SET_VIEWS, deployment.namespace),
-        busy=frozenset(one.uid for one in sets.old if _has_pods(read.owned(POD_VIEWS, one.uid))),
+        busy=frozenset(
+            document.uid for document in sets.old if _has_pods(read.owned(POD_VIEWS, document.uid))
+        ),
         namesake=namesake,
         now=read.now(),
     )
@@ -325,7 +327,7 @@ WORK: Final = Work(
             itself(DEPLOYMENT_VIEWS),
             by_owner(REPLICA_SET_VIEWS, DEPLOYMENTS),
             adoptable(
-                REPLICA_SET_VIEWS, DEPLOYMENT_VIEWS, may_own=lambda owner, one: selects(owner, one.labels)
+                REPLICA_SET_VIEWS, DEPLOYMENT_VIEWS, may_own=lambda owner, view: selects(owner, view.labels)
             ),
             Wake(on=POD_VIEWS, keys=_recreating),
         ),

@@ -79,9 +79,9 @@ def _waiting(
 
 
 def _conditions(budget: DocumentView, is_allowed: bool, now: Instant) -> list[Document]:
-    known = [dict(one) for one in budget.status.get("conditions") or ()]
+    known = [dict(condition) for condition in budget.status.get("conditions") or ()]
     wanted = ("True", "SufficientPods") if is_allowed else ("False", "InsufficientPods")
-    there = next((one for one in known if one["type"] == "DisruptionAllowed"), None)
+    there = next((entry for entry in known if entry["type"] == "DisruptionAllowed"), None)
     if there is not None and (there["status"], there["reason"]) == wanted:
         return known
     made = {
@@ -92,13 +92,15 @@ def _conditions(budget: DocumentView, is_allowed: bool, now: Instant) -> list[Do
         "observedGeneration": budget.generation,
         "lastTransitionTime": format_time(now),
     }
-    return [*(one for one in known if one is not there), made]
+    return [*(entry for entry in known if entry is not there), made]
 
 
 # ── sizes ────────────────────────────────────────────────────────────────────
 
 BUDGET_VIEWS: Final = documents(POD_DISRUPTION_BUDGETS)
-_SIZED: Final = {one.kind: documents(one) for one in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)}
+_SIZED: Final = {
+    resource.kind: documents(resource) for resource in (REPLICA_SETS, STATEFUL_SETS, DEPLOYMENTS)
+}
 
 
 async def _expected(read: Read[Any], namespace: str, pods: Iterable[PodView]) -> int:
@@ -116,14 +118,14 @@ async def _size(read: Read[Any], namespace: str, owner: OwnerRef) -> tuple[str, 
     views = _SIZED.get(owner.kind) if owner.group == "apps" else None
     if views is None:
         return owner.uid, await _scale_of(read, namespace, owner)
-    found = read.get(views, Key(namespace, owner.name))
-    if found is None or found.uid != owner.uid:
+    document = read.get(views, Key(namespace, owner.name))
+    if document is None or document.uid != owner.uid:
         return owner.uid, 0
-    if owner.kind == REPLICA_SETS.kind and (top := found.controller) is not None:
+    if owner.kind == REPLICA_SETS.kind and (top := document.controller) is not None:
         deployment = read.get(_SIZED[DEPLOYMENTS.kind], Key(namespace, top.name))
         if deployment is not None and deployment.uid == top.uid:
             return deployment.uid, deployment.count("spec", "replicas", default=1)
-    return found.uid, found.count("spec", "replicas", default=1)
+    return document.uid, document.count("spec", "replicas", default=1)
 
 
 async def _scale_of(read: Read[Any], namespace: str, owner: OwnerRef) -> int:

@@ -37,8 +37,8 @@ _COALESCE_S: Final = 0.1  # pods that change together are written together
 def selected(service: DocumentView, pods: Sequence[PodView]) -> list[PodView]:
     """The pods behind a service that have an address and have not ended, by name."""
     wanted = (service.spec.get("selector") or {}).items()
-    found = [pod for pod in pods if wanted <= pod.labels.items() and pod.status.pod_ip and not pod.is_over]
-    return sorted(found, key=lambda pod: pod.name)
+    result = [pod for pod in pods if wanted <= pod.labels.items() and pod.status.pod_ip and not pod.is_over]
+    return sorted(result, key=lambda pod: pod.name)
 
 
 def slice_of(service: DocumentView, pods: Sequence[PodView], zones: Mapping[str, str]) -> Document:
@@ -91,7 +91,7 @@ def _target(pod: PodView) -> Document:
 
 
 def _slice_ports(service: DocumentView, pods: Sequence[PodView]) -> list[Document]:
-    found = []
+    ports = []
     for port in service.spec.get("ports") or ():
         number = _number(port, selected(service, pods))
         if number is None:
@@ -103,8 +103,8 @@ def _slice_ports(service: DocumentView, pods: Sequence[PodView]) -> list[Documen
         }
         if port.get("appProtocol"):
             shown["appProtocol"] = port["appProtocol"]
-        found.append(shown)
-    return found
+        ports.append(shown)
+    return ports
 
 
 def _number(port: Mapping[str, Any], pods: Sequence[PodView]) -> int | None:
@@ -114,9 +114,9 @@ def _number(port: Mapping[str, Any], pods: Sequence[PodView]) -> int | None:
         return target
     for pod in pods:
         for container in pod.containers.items:
-            for one in container.ports or ():
-                if one.name == target and one.protocol == port.get("protocol", "TCP"):
-                    return one.container_port
+            for host_port in container.ports or ():
+                if host_port.name == target and host_port.protocol == port.get("protocol", "TCP"):
+                    return host_port.container_port
     return None
 
 
@@ -175,7 +175,9 @@ def _slice_step(snapshot: Snapshot) -> Step | None:
     if service.spec.get("clusterIP") == "None":
         labels["service.kubernetes.io/headless"] = ""
     mine = [
-        one for one in snapshot.slices if one.labels.get("endpointslice.kubernetes.io/managed-by") == _MANAGER
+        slice_
+        for slice_ in snapshot.slices
+        if slice_.labels.get("endpointslice.kubernetes.io/managed-by") == _MANAGER
     ]
     if not mine:
         metadata = {

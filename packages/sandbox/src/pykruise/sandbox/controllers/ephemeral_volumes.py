@@ -48,15 +48,17 @@ async def snapshot(pod: PodView, read: Read[Any]) -> Snapshot | None:
     if pod.is_deleting or not pod.own_claims:
         return None
     try:
-        found = project_document(await read.live.get(PODS, pod.namespace, pod.name))
+        document = project_document(await read.live.get(PODS, pod.namespace, pod.name))
     except NotFoundError:
         return None
-    if found.uid != pod.uid:
+    if document.uid != pod.uid:
         return None
     there = (read.get(CLAIM_VIEWS, Key(pod.namespace, name)) for name in pod.own_claims)
     return Snapshot(
         pod=pod,
-        volumes=tuple(one for one in found.spec.get("volumes") or () if one.get("ephemeral") is not None),
+        volumes=tuple(
+            volume for volume in document.spec.get("volumes") or () if volume.get("ephemeral") is not None
+        ),
         claims={claim.name: claim for claim in there if claim is not None},
         now=read.now(),
     )

@@ -82,9 +82,9 @@ def condition(job: DocumentView, kind: str) -> Document | None:
     """A condition of the job that holds."""
     return next(
         (
-            one
-            for one in job.status.get("conditions") or ()
-            if one.get("type") == kind and one.get("status") == "True"
+            condition
+            for condition in job.status.get("conditions") or ()
+            if condition.get("type") == kind and condition.get("status") == "True"
         ),
         None,
     )
@@ -265,7 +265,7 @@ def job_status(
 ) -> Document:
     """The status after this step; pods that have ended are noted, not counted."""
     status = dict(job.status)
-    status["conditions"] = [dict(one) for one in job.status.get("conditions") or ()]
+    status["conditions"] = [dict(item) for item in job.status.get("conditions") or ()]
     noted = job.status.get("uncountedTerminatedPods") or {}
     unnoted = set(seen.ignored)
     if step.failing is None and step.succeeding is None:
@@ -283,7 +283,8 @@ def job_status(
         lost += [pod.uid for pod in pods if _is_cut_short(pod) and pod.uid not in lost]
     uncounted = {name: uids for name, uids in (("succeeded", won), ("failed", lost)) if uids}
     ready = sum(
-        (found := pod.status.condition("Ready")) is not None and found.status == "True" for pod in seen.active
+        (condition := pod.status.condition("Ready")) is not None and condition.status == "True"
+        for pod in seen.active
     )
     status |= {
         "uncountedTerminatedPods": uncounted,
@@ -352,7 +353,7 @@ def tidy(status: Document) -> Document:
 
 
 def _set_suspended(job: DocumentView, status: Document, step: Step, now: Instant) -> None:
-    known = next((one for one in status["conditions"] if one["type"] == "Suspended"), None)
+    known = next((condition for condition in status["conditions"] if condition["type"] == "Suspended"), None)
     if step.suspended:
         if known is None or known["status"] != "True":
             put_condition(status["conditions"], "Suspended", ("JobSuspended", "Job suspended"), now)
@@ -369,7 +370,7 @@ def put_condition(
     conditions: list[Document], kind: str, verdict: Verdict, now: Instant, *, status: str = "True"
 ) -> None:
     """Set a condition; one that holds already stays as it is."""
-    known = next((one for one in conditions if one["type"] == kind), None)
+    known = next((condition for condition in conditions if condition["type"] == kind), None)
     if known is not None and known["status"] == status:
         return
     if known is not None:

@@ -62,9 +62,12 @@ def _matched(rule: Mapping[str, Any], pod: PodView) -> str:
                 )
         return ""
     patterns = rule.get("onPodConditions") or ()
-    for found in pod.status.conditions:
-        if any((found.type, found.status) == (each["type"], each.get("status", "True")) for each in patterns):
-            return f"Pod {pod.namespace}/{pod.name} has condition {found.type}"
+    for condition in pod.status.conditions:
+        if any(
+            (condition.type, condition.status) == (each["type"], each.get("status", "True"))
+            for each in patterns
+        ):
+            return f"Pod {pod.namespace}/{pod.name} has condition {condition.type}"
     return ""
 
 
@@ -179,14 +182,14 @@ def held_back(
     if not counts_per_index(job):
         return {}
     running = {index_of(pod) for pod in active}
-    found: dict[int, PodView] = {}
+    back: dict[int, PodView] = {}
     for pod in pods:
         index = _open_index(job, pod)
         if index is None or index in over or index in running:
             continue
-        if index not in found or _is_later(pod, found[index]):
-            found[index] = pod
-    return found
+        if index not in back or _is_later(pod, back[index]):
+            back[index] = pod
+    return back
 
 
 def _is_later(pod: PodView, other: PodView) -> bool:

@@ -140,23 +140,27 @@ def _expire(job: DocumentView, now: Instant) -> Plan:
 
 def _notes(job: DocumentView, status: Document) -> list[Note]:
     """Events of what this status says and the one before did not."""
-    found: list[Note] = []
-    was, is_now = (_condition_in(one, "Suspended") is not None for one in (job.status, status))
+    notes: list[Note] = []
+    was, is_now = (_condition_in(entry, "Suspended") is not None for entry in (job.status, status))
     if is_now and not was:
-        found.append(normal("Suspended", "Job suspended"))
+        notes.append(normal("Suspended", "Job suspended"))
     elif was and not is_now:
-        found.append(normal("Resumed", "Job resumed"))
+        notes.append(normal("Resumed", "Job resumed"))
     if _condition_in(status, "Complete"):
-        found.append(normal("Completed", "Job completed"))
+        notes.append(normal("Completed", "Job completed"))
     elif (failed := _condition_in(status, "Failed")) is not None:
-        found.append(warning(failed["reason"], failed["message"]))
-    return found
+        notes.append(warning(failed["reason"], failed["message"]))
+    return notes
 
 
 def _condition_in(status: Document, kind: str) -> Document | None:
     """A condition that holds in a status."""
     return next(
-        (one for one in status.get("conditions") or () if one["type"] == kind and one["status"] == "True"),
+        (
+            condition
+            for condition in status.get("conditions") or ()
+            if condition["type"] == kind and condition["status"] == "True"
+        ),
         None,
     )
 
@@ -204,7 +208,7 @@ def _give_index(job: DocumentView, pod: Document, index: int) -> None:
     source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
-        if all(one["name"] != variable["name"] for one in container.get("env") or ()):
+        if all(item["name"] != variable["name"] for item in container.get("env") or ()):
             container.setdefault("env", []).append(variable)
 
 

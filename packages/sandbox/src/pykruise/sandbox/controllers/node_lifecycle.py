@@ -90,10 +90,10 @@ async def watched(node: NodeView, read: Read[Any]) -> Watched | None:
     if not seen.is_lost:
         return seen
     try:
-        found = decode(await read.live.get(NODES, "", node.name))
+        result = decode(await read.live.get(NODES, "", node.name))
     except NotFoundError:
         return None
-    return msgspec.structs.replace(seen, conditions=(found.get("status") or {}).get("conditions") or ())
+    return msgspec.structs.replace(seen, conditions=(result.get("status") or {}).get("conditions") or ())
 
 
 def plan_life(seen: Watched) -> Plan:
@@ -114,13 +114,13 @@ def _marked_unknown(seen: Watched) -> Step:
     node, at = seen.node, format_time(seen.now)
     conditions = [
         {
-            **one,
+            **condition,
             "status": "Unknown",
             "reason": "NodeStatusUnknown",
             "message": "Kubelet stopped posting node status.",
             "lastTransitionTime": at,
         }
-        for one in seen.conditions
+        for condition in seen.conditions
     ]
     action = Patch(
         resource=NODES,
@@ -137,13 +137,13 @@ def _marked_unknown(seen: Watched) -> Step:
 def _tainted(node: NodeView, wanted: tuple[Taint, ...], now: Instant) -> Step:
     shown: list[Document] = []
     for taint in wanted:
-        one: Document = {"key": taint.key, "effect": taint.effect}
+        entry: Document = {"key": taint.key, "effect": taint.effect}
         if taint.value:
-            one["value"] = taint.value
+            entry["value"] = taint.value
         since = taint.time_added or (format_time(now) if taint.effect == "NoExecute" else "")
         if since:
-            one["timeAdded"] = since
-        shown.append(one)
+            entry["timeAdded"] = since
+        shown.append(entry)
     action = Patch(
         resource=NODES,
         key=Key("", node.name),
@@ -262,10 +262,12 @@ def tolerated_for(pod: PodView, taints: Iterable[Taint], now: Instant) -> float 
     for taint in taints:
         if taint.effect != "NoExecute":
             continue
-        matching = [one for one in pod.tolerations if tolerates((one,), taint)]
+        matching = [toleration for toleration in pod.tolerations if tolerates((toleration,), taint)]
         if not matching:
             return 0.0
-        seconds = [one["tolerationSeconds"] for one in matching if one.get("tolerationSeconds") is not None]
+        seconds = [
+            entry["tolerationSeconds"] for entry in matching if entry.get("tolerationSeconds") is not None
+        ]
         if seconds:
             left.append(instant_of(taint.time_added, default=now) + min(seconds) - now)
     return max(0.0, min(left)) if left else None

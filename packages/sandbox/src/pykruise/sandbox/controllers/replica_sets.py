@@ -102,10 +102,19 @@ def replica_set_status(
         "observedGeneration": owner.generation,
     }
     status: Document = {"replicas": len(pods)} | {name: count for name, count in counts.items() if count}
-    conditions = [one for one in owner.status.get("conditions") or () if one.get("type") != "ReplicaFailure"]
+    conditions = [
+        condition
+        for condition in owner.status.get("conditions") or ()
+        if condition.get("type") != "ReplicaFailure"
+    ]
     if failure is not None:
         known = next(
-            (one for one in owner.status.get("conditions") or () if one.get("type") == "ReplicaFailure"), None
+            (
+                condition
+                for condition in owner.status.get("conditions") or ()
+                if condition.get("type") == "ReplicaFailure"
+            ),
+            None,
         )
         conditions.append(
             known
@@ -144,7 +153,7 @@ async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot:
     related: Sequence[PodView] = ()
     if len(active) > _replicas(owner):
         siblings = read.owned(REPLICA_SET_VIEWS, owner.owner_uid) if owner.owner_uid else (owner,)
-        related = [pod for one in siblings for pod in read.owned(POD_VIEWS, one.uid)]
+        related = [pod for sibling in siblings for pod in read.owned(POD_VIEWS, sibling.uid)]
     return Snapshot(
         owner=owner,
         pods=pods,
@@ -183,9 +192,9 @@ def status_after(snapshot: Snapshot, plan: Plan, failure: Failure) -> Document |
 
 def _failure_of(owner: DocumentView) -> tuple[str, str] | None:
     """What the status says of pods that could not be created or deleted: true until there is nothing more to do."""
-    for one in owner.status.get("conditions") or ():
-        if one.get("type") == "ReplicaFailure":
-            return one.get("reason", ""), one.get("message", "")
+    for condition in owner.status.get("conditions") or ():
+        if condition.get("type") == "ReplicaFailure":
+            return condition.get("reason", ""), condition.get("message", "")
     return None
 
 

@@ -53,9 +53,11 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 def history_of(owner: DocumentView, read: Read[Any]) -> History:
     """Looked up in caches: no request is made."""
-    found = read.owned(REVISION_VIEWS, owner.uid)
+    result = read.owned(REVISION_VIEWS, owner.uid)
     return History(
-        revisions=tuple(sorted(found, key=lambda one: (number_of(one), one.created_at, one.name))),
+        revisions=tuple(
+            sorted(result, key=lambda document: (number_of(document), document.created_at, document.name))
+        ),
         orphans=read.orphans(REVISION_VIEWS, owner.namespace),
         namesake=read.get(REVISION_VIEWS, Key(owner.namespace, f"{owner.name}-{_digest(owner)}")),
     )
@@ -83,14 +85,14 @@ def chosen(owner: DocumentView, resource: Resource, history: History) -> Chosen:
     """The revision that keeps the present template: one that is there, made the newest, or a new one."""
     data = _data(owner)
     newest = number_of(history.revisions[-1]) if history.revisions else 0
-    equal = [one for one in history.revisions if same(one.doc.get("data"), data)]
+    equal = [revision for revision in history.revisions if same(revision.doc.get("data"), data)]
     if equal:
-        found = equal[-1]
-        if number_of(found) == newest:
-            return Chosen(name=found.name)
+        document = equal[-1]
+        if number_of(document) == newest:
+            return Chosen(name=document.name)
         because = "the template is that of an older revision again"
-        step = merged(CONTROLLER_REVISIONS, found, {"revision": newest + 1}, because=because)
-        return Chosen(name=found.name, stages=in_order("renew the revision", [step]))
+        step = merged(CONTROLLER_REVISIONS, document, {"revision": newest + 1}, because=because)
+        return Chosen(name=document.name, stages=in_order("renew the revision", [step]))
     body = _document(owner, resource, data, newest + 1)
     name = body["metadata"]["name"]
     if history.namesake is not None:
@@ -103,9 +105,9 @@ def chosen(owner: DocumentView, resource: Resource, history: History) -> Chosen:
 def truncations(owner: DocumentView, history: History, live: Collection[str]) -> tuple[Stage, ...]:
     """The end of the oldest revisions beyond the owner's limit that nothing uses; `live` are names."""
     limit = owner.count("spec", "revisionHistoryLimit", default=10)
-    idle = [one for one in history.revisions if one.name not in live]
+    idle = [revision for revision in history.revisions if revision.name not in live]
     because = "it is beyond the history limit"
-    gone = [(one.name, _deleted(one, because)) for one in idle[: max(0, len(idle) - limit)]]
+    gone = [(document.name, _deleted(document, because)) for document in idle[: max(0, len(idle) - limit)]]
     return each(DELETE, gone)
 
 

@@ -71,12 +71,17 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 def group(deployment: DocumentView, sets: Sequence[DocumentView]) -> Sets:
     """Which replica set is of the current template, and which are old."""
-    ordered = sorted(sets, key=lambda one: (one.created_at, one.name))
+    ordered = sorted(sets, key=lambda document: (document.created_at, document.name))
     template = _without_hash(deployment.spec["template"])
     new = next(
-        (one for one in ordered if same(_without_hash(one.spec.get("template") or {}), template)), None
+        (
+            document
+            for document in ordered
+            if same(_without_hash(document.spec.get("template") or {}), template)
+        ),
+        None,
     )
-    return Sets(new, tuple(one for one in ordered if one is not new))
+    return Sets(new, tuple(document for document in ordered if document is not new))
 
 
 def next_step(deployment: DocumentView, sets: Sets, *, busy: frozenset[str], now: Instant) -> Step:
@@ -138,9 +143,9 @@ def _roll(deployment: DocumentView, sets: Sets, now: Instant) -> Step:
 
 
 def _recreate(deployment: DocumentView, sets: Sets, busy: frozenset[str], now: Instant) -> Step:
-    if active := [one for one in sets.old if replicas_of(one) > 0]:
-        return Step(scale=tuple((one, 0) for one in active))
-    if any(one.uid in busy for one in sets.old):
+    if active := [document for document in sets.old if replicas_of(document) > 0]:
+        return Step(scale=tuple((document, 0) for document in active))
+    if any(document.uid in busy for document in sets.old):
         return Step()
     if (step := _new_set(deployment, sets, now, all_at_once=True)) is not None:
         return step
@@ -164,7 +169,7 @@ def _new_size(deployment: DocumentView, sets: Sets) -> int:
 def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[DocumentView, int], ...]:
     """Old replica sets that may lose pods: first those that are not healthy, then as availability allows."""
     assert sets.new is not None
-    sizes = {one.uid: replicas_of(one) for one in sets.old}
+    sizes = {item.uid: replicas_of(item) for item in sets.old}
     if not any(sizes.values()):
         return ()
     _, unavailable = surge_and_unavailable(deployment)
@@ -174,22 +179,22 @@ def _scale_down_old(deployment: DocumentView, sets: Sets) -> tuple[tuple[Documen
     if budget <= 0:
         return ()
     removed = 0
-    for one in sets.old:
-        unhealthy = min(budget - removed, sizes[one.uid] - _available(one))
-        if unhealthy > 0 and sizes[one.uid]:
-            sizes[one.uid] -= unhealthy
+    for document in sets.old:
+        unhealthy = min(budget - removed, sizes[document.uid] - _available(document))
+        if unhealthy > 0 and sizes[document.uid]:
+            sizes[document.uid] -= unhealthy
             removed += unhealthy
     spare = sum(map(_available, sets.all)) - least
-    for one in sets.old:
-        step = min(sizes[one.uid], spare)
+    for document in sets.old:
+        step = min(sizes[document.uid], spare)
         if step > 0:
-            sizes[one.uid] -= step
+            sizes[document.uid] -= step
             spare -= step
-    return tuple((one, sizes[one.uid]) for one in sets.old if sizes[one.uid] != replicas_of(one))
+    return tuple((item, sizes[item.uid]) for item in sets.old if sizes[item.uid] != replicas_of(item))
 
 
-def _available(one: DocumentView) -> int:
-    return one.count("status", "availableReplicas")
+def _available(document: DocumentView) -> int:
+    return document.count("status", "availableReplicas")
 
 
 def _clean(deployment: DocumentView, sets: Sets) -> Step:
@@ -197,14 +202,14 @@ def _clean(deployment: DocumentView, sets: Sets) -> Step:
     limit = deployment.spec.get("revisionHistoryLimit")
     if limit is None or not is_complete(deployment, deployment.status):
         return Step()
-    alive = sorted((one for one in sets.old if not one.is_deleting), key=revision_of)
+    alive = sorted((document for document in sets.old if not document.is_deleting), key=revision_of)
     surplus = alive[: max(0, len(alive) - int(limit))]
     gone = tuple(
-        one
-        for one in surplus
-        if not replicas_of(one)
-        and not one.count("status", "replicas")
-        and one.generation <= one.count("status", "observedGeneration")
+        document
+        for document in surplus
+        if not replicas_of(document)
+        and not document.count("status", "replicas")
+        and document.generation <= document.count("status", "observedGeneration")
     )
     return Step(delete=gone)
 
@@ -215,12 +220,16 @@ def _clean(deployment: DocumentView, sets: Sets) -> Step:
 def _is_scaled(deployment: DocumentView, sets: Sets) -> bool:
     """Whether the deployment's size was changed since its replica sets were sized."""
     wanted = str(replicas_of(deployment))
-    return any(one.annotations.get(DESIRED, wanted) != wanted for one in sets.all if replicas_of(one) > 0)
+    return any(
+        document.annotations.get(DESIRED, wanted) != wanted
+        for document in sets.all
+        if replicas_of(document) > 0
+    )
 
 
 def _scale(deployment: DocumentView, sets: Sets) -> Step:
     wanted = replicas_of(deployment)
-    active = [one for one in sets.all if replicas_of(one) > 0]
+    active = [document for document in sets.all if replicas_of(document) > 0]
     if len(active) <= 1:
         only = active[0] if active else sets.new or (sets.old[-1] if sets.old else None)
         if only is None or replicas_of(only) == wanted:
@@ -233,7 +242,7 @@ def _scale(deployment: DocumentView, sets: Sets) -> Step:
         and new.annotations.get(DESIRED) == str(wanted)
         and _available(new) == wanted
     ):
-        return Step(scale=tuple((one, 0) for one in active if one is not new))
+        return Step(scale=tuple((document, 0) for document in active if document is not new))
     if deployment.spec["strategy"]["type"] != "RollingUpdate":
         return Step()
     return _in_proportion(deployment, active)
@@ -246,28 +255,32 @@ def _in_proportion(deployment: DocumentView, active: Sequence[DocumentView]) -> 
     allowed = wanted + surge if wanted else 0
     change = allowed - sum(map(replicas_of, active))
     newest_first = change > 0
-    ordered = sorted(active, key=lambda one: (one.created_at, one.name), reverse=newest_first)
+    ordered = sorted(active, key=lambda item: (item.created_at, item.name), reverse=newest_first)
     ordered.sort(key=replicas_of, reverse=True)
     sizes: dict[str, int] = {}
     done = 0
-    for one in ordered:
-        part = _proportion(one, deployment, allowed=allowed, change=change, done=done)
-        sizes[one.uid] = replicas_of(one) + part
+    for document in ordered:
+        part = _proportion(document, deployment, allowed=allowed, change=change, done=done)
+        sizes[document.uid] = replicas_of(document) + part
         done += part
     sizes[ordered[0].uid] = max(0, sizes[ordered[0].uid] + change - done)
-    return Step(scale=tuple((one, sizes[one.uid]) for one in ordered if _needs(deployment, one, sizes)))
+    return Step(scale=tuple((item, sizes[item.uid]) for item in ordered if _needs(deployment, item, sizes)))
 
 
-def _needs(deployment: DocumentView, one: DocumentView, sizes: dict[str, int]) -> bool:
+def _needs(deployment: DocumentView, document: DocumentView, sizes: dict[str, int]) -> bool:
     """A set that keeps its size is written too: its annotation says for which size of the whole it is."""
-    return sizes[one.uid] != replicas_of(one) or one.annotations.get(DESIRED) != str(replicas_of(deployment))
+    return sizes[document.uid] != replicas_of(document) or document.annotations.get(DESIRED) != str(
+        replicas_of(deployment)
+    )
 
 
-def _proportion(one: DocumentView, deployment: DocumentView, *, allowed: int, change: int, done: int) -> int:
-    size = replicas_of(one)
+def _proportion(
+    document: DocumentView, deployment: DocumentView, *, allowed: int, change: int, done: int
+) -> int:
+    size = replicas_of(document)
     if not size or change in (0, done):
         return 0
-    before = int(one.annotations.get(MAX) or 0) or deployment.count("status", "replicas") or 1
+    before = int(document.annotations.get(MAX) or 0) or deployment.count("status", "replicas") or 1
     share = floor(size * allowed / before + 0.5) - size
     left = change - done
     return min(share, left) if change > 0 else max(share, left)
@@ -283,9 +296,9 @@ def size_annotations(deployment: DocumentView) -> dict[str, str]:
 # ── the new replica set ──────────────────────────────────────────────────────
 
 
-def revision_of(one: DocumentView) -> int:
+def revision_of(document: DocumentView) -> int:
     """The number of a replica set's revision; 0 when it has none."""
-    text = one.annotations.get(REVISION, "")
+    text = document.annotations.get(REVISION, "")
     return int(text) if text.isdecimal() else 0
 
 

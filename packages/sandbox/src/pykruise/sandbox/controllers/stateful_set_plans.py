@@ -183,7 +183,7 @@ def pod_of(owner: DocumentView, template: Document, ordinal: int, revision: str)
 def claims_of(owner: DocumentView, ordinal: int) -> list[Document]:
     """The claims that the pod of that number needs."""
     labels = get_path(owner.spec, "selector", "matchLabels", default={})
-    found = []
+    claims = []
     for template in owner.spec.get("volumeClaimTemplates") or ():
         metadata = template["metadata"]
         made: Document = {
@@ -197,7 +197,7 @@ def claims_of(owner: DocumentView, ordinal: int) -> list[Document]:
                 owner_reference_to(STATEFUL_SETS, owner) | {"blockOwnerDeletion": False}
             ]
             made["ownerReferences"][0].pop("controller")
-        found.append(
+        claims.append(
             {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
@@ -205,4 +205,4 @@ def claims_of(owner: DocumentView, ordinal: int) -> list[Document]:
                 "spec": deep_copy(template["spec"]),
             }
         )
-    return found
+    return claims

@@ -54,8 +54,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by_ordinal(self) -> dict[int, PodView]:
         """Its pods by the number in their names."""
-        found = ((ordinal_of(self.owner, pod.name), pod) for pod in self.pods)
-        return {ordinal: pod for ordinal, pod in found if ordinal is not None}
+        result = ((ordinal_of(self.owner, pod.name), pod) for pod in self.pods)
+        return {ordinal: pod for ordinal, pod in result if ordinal is not None}
 
 
 async def snapshot(owner: DocumentView, read: Read[Any]) -> Snapshot | None:
@@ -104,14 +104,14 @@ def plan_stateful_set(snapshot: Snapshot) -> Plan:
     if owner.is_deleting and update.stages:
         return Plan()
     current = owner.status.get("currentRevision") or update.name
-    if all(one.name != current for one in history.revisions):
+    if all(revision.name != current for revision in history.revisions):
         current = update.name
     pods, now = snapshot.by_ordinal, snapshot.now
     step = next_step(owner, pods, current=current, update=update.name, now=now)
     status = stateful_set_status(owner, pods, current=current, update=update.name, now=now)
     live = {status["currentRevision"], update.name, current}
     live |= {pod.labels.get(REVISION_LABEL, "") for pod in pods.values()}
-    templates = {one.name: template_of(one) for one in history.revisions}
+    templates = {revision.name: template_of(revision) for revision in history.revisions}
     templates.setdefault(update.name, owner.spec["template"])
     create = tuple(
         _created(snapshot, ordinal, templates[revision], revision) for ordinal, revision in step.create

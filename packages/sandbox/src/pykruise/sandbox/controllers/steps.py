@@ -107,7 +107,9 @@ def status_step(
     if patch is None:
         return None
     done = next((note for note in notes if note.warning), None)
-    return Step(action=patch, because=because, done=done, also=tuple(one for one in notes if one is not done))
+    return Step(
+        action=patch, because=because, done=done, also=tuple(note for note in notes if note is not done)
+    )
 
 
 def each(purpose: str, steps: Iterable[tuple[str, Step]], *, ramp: bool = False) -> tuple[Stage, ...]:

@@ -101,13 +101,13 @@ class PodVolumes(msgspec.Struct, frozen=True):
         taken: set[str] = set()
         near = [volume for volume in self.world.volumes.values() if reaches(volume, node)]
         # The small ones first: a large claim must not be left with what is too small for it.
-        for claim in sorted(self.waiting, key=lambda one: (request_of(one), one.name)):
+        for claim in sorted(self.waiting, key=lambda document: (request_of(document), document.name)):
             selected = claim.annotations.get(SELECTED_NODE)
             if selected and selected != node.name:
                 return None
             volume = None
             if not selected:
-                volume = best_volume(claim, [one for one in near if one.name not in taken])
+                volume = best_volume(claim, [document for document in near if document.name not in taken])
             if volume is not None:
                 taken.add(volume.name)
             elif not self._can_be_made(claim, node):
@@ -144,8 +144,10 @@ def volumes_of(pod: PodView, world: World) -> PodVolumes | Hopeless:
         if claim.is_deleting:
             return Hopeless(f'persistentvolumeclaim "{name}" is being deleted')
         claims.append(claim)
-    waiting = tuple(one for one in claims if not is_bound(one) and waits_for_pod(one, world.class_of(one)))
-    bound = tuple(one for one in claims if is_bound(one))
+    waiting = tuple(
+        claim for claim in claims if not is_bound(claim) and waits_for_pod(claim, world.class_of(claim))
+    )
+    bound = tuple(claim for claim in claims if is_bound(claim))
     if len(bound) + len(waiting) < len(claims):
         return Hopeless("pod has unbound immediate PersistentVolumeClaims")
     return PodVolumes(world, bound, waiting)
@@ -182,8 +184,8 @@ def reaches(volume: DocumentView, node: NodeView) -> bool:
 def allows(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Whether a term of a class's `allowedTopologies` allows nodes with these labels."""
     return all(
-        labels.get(one.get("key", "")) in (one.get("values") or ())
-        for one in term.get("matchLabelExpressions") or ()
+        labels.get(expression.get("key", "")) in (expression.get("values") or ())
+        for expression in term.get("matchLabelExpressions") or ()
     )
 
 
@@ -192,18 +194,25 @@ def allows(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 def best_volume(claim: DocumentView, volumes: Sequence[DocumentView]) -> DocumentView | None:
     """The volume a claim is bound to: the one made for it, else the smallest free one that will do."""
-    for one in volumes:
-        reference = one.spec.get("claimRef") or {}
+    for volume in volumes:
+        reference = volume.spec.get("claimRef") or {}
         if (reference.get("namespace"), reference.get("name")) != claim.key:
             continue
         if reference.get("uid") in (None, "", claim.uid):
-            return one
+            return volume
     wanted = claim.spec.get("volumeName")
     if wanted:
-        return next((one for one in volumes if one.name == wanted and not one.spec.get("claimRef")), None)
+        return next(
+            (
+                document
+                for document in volumes
+                if document.name == wanted and not document.spec.get("claimRef")
+            ),
+            None,
+        )
     fits = _fitting(claim)
-    free = [one for one in volumes if fits(one)]
-    return min(free, key=lambda one: (size_of(one), one.name), default=None)
+    free = [document for document in volumes if fits(document)]
+    return min(free, key=lambda document: (size_of(document), document.name), default=None)
 
 
 def _fitting(claim: DocumentView) -> Callable[[DocumentView], bool]:

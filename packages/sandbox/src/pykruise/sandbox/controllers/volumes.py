@@ -184,7 +184,7 @@ def plan_claim(snapshot: ClaimSnapshot) -> Plan:
     volumes = snapshot.volumes
     if waits_for_pod(claim, snapshot.storage_class):
         # Only what the scheduler chose for it, or what was made for it.
-        volumes = [one for one in volumes if one.spec.get("claimRef")]
+        volumes = [volume for volume in volumes if volume.spec.get("claimRef")]
     volume = best_volume(claim, list(volumes))
     return _provisioned(snapshot) if volume is None else _bound(claim, volume)
 
@@ -199,7 +199,7 @@ def _unprotected_claim(snapshot: ClaimSnapshot) -> Plan:
     is_used = any(pod.node_name and not pod.is_over for pod in snapshot.users)
     if is_used or CLAIM_FINALIZER not in claim.finalizers:
         return Plan()
-    left = [one for one in claim.finalizers if one != CLAIM_FINALIZER]
+    left = [finalizer for finalizer in claim.finalizers if finalizer != CLAIM_FINALIZER]
     patch = {"metadata": {"finalizers": left or None}}
     because = "no pod uses it any more"
     return _writes("unprotect", merged(PERSISTENT_VOLUME_CLAIMS, claim, patch, because=because))
@@ -297,8 +297,8 @@ def _grown(snapshot: ClaimSnapshot, volume: DocumentView) -> Plan:
 
 def default_class(classes: Sequence[DocumentView]) -> DocumentView | None:
     """The newest class that is marked as default."""
-    marked = [one for one in classes if one.annotations.get(IS_DEFAULT) == "true"]
-    return max(marked, key=lambda one: (one.created_at, one.name), default=None)
+    marked = [class_ for class_ in classes if class_.annotations.get(IS_DEFAULT) == "true"]
+    return max(marked, key=lambda document: (document.created_at, document.name), default=None)
 
 
 def volume_for(claim: DocumentView, storage_class: DocumentView, node: NodeView | None = None) -> Document:
@@ -329,25 +329,25 @@ def volume_for(claim: DocumentView, storage_class: DocumentView, node: NodeView 
 def _topology(storage_class: DocumentView, node: NodeView | None) -> list[Document]:
     """Where a volume of the class can be used: at the node it is made for, or wherever the class allows."""
     terms = storage_class.doc.get("allowedTopologies") or ()
-    found = []
+    topology = []
     for term in terms:
         wanted = term.get("matchLabelExpressions") or ()
         if node is not None and not allows(term, node.labels):
             continue
         values = {
-            one["key"]: [node.labels[one["key"]]] if node is not None else list(one.get("values") or ())
-            for one in wanted
+            item["key"]: [node.labels[item["key"]]] if node is not None else list(item.get("values") or ())
+            for item in wanted
         }
-        found.append(
+        topology.append(
             {"matchExpressions": [{"key": key, "operator": "In", "values": of} for key, of in values.items()]}
         )
         if node is not None:
             break
-    return found
+    return topology
 
 
 def _pending(around: Around[Any]) -> Iterator[Key]:
-    return (one.key for one in around.all(CLAIM_VIEWS) if one.status.get("phase") != "Bound")
+    return (document.key for document in around.all(CLAIM_VIEWS) if document.status.get("phase") != "Bound")
 
 
 def _on_volume(change: Change[DocumentView], around: Around[Any]) -> Iterator[Key]:
@@ -427,7 +427,7 @@ def plan_volume(snapshot: VolumeSnapshot) -> Plan:
     if volume.is_deleting:
         if VOLUME_FINALIZER not in volume.finalizers or phase == "Bound":
             return Plan()
-        left = [one for one in volume.finalizers if one != VOLUME_FINALIZER]
+        left = [finalizer for finalizer in volume.finalizers if finalizer != VOLUME_FINALIZER]
         patch: Document = {"metadata": {"finalizers": left or None}}
         return _writes("unprotect", merged(PERSISTENT_VOLUMES, volume, patch, because="no claim has it"))
     if VOLUME_FINALIZER not in volume.finalizers:

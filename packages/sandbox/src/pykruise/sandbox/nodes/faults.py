@@ -103,27 +103,27 @@ def behaviour_of(
     """How the `run`-th start (from 1) of this container goes."""
     if not rules:
         return NORMAL
-    found = [rule for rule in rules if rule.matches(pod, container=container, image=image, run=run)]
-    if not found:
+    result = [rule for rule in rules if rule.matches(pod, container=container, image=image, run=run)]
+    if not result:
         return NORMAL
-    unready = next((rule for rule in found if rule.never_ready), None)
-    ends = next((rule for rule in found if rule.exit_code is not None), None)
+    unready = next((rule for rule in result if rule.never_ready), None)
+    ends = next((rule for rule in result if rule.exit_code is not None), None)
     return Behaviour(
-        image_pull_error=any(rule.image_pull_error for rule in found),
-        pull_s=_first(rule.pull_s for rule in found),
-        start_s=_first(rule.start_s for rule in found),
-        ready_s=_first(rule.ready_s for rule in found),
+        image_pull_error=any(rule.image_pull_error for rule in result),
+        pull_s=_first(rule.pull_s for rule in result),
+        start_s=_first(rule.start_s for rule in result),
+        ready_s=_first(rule.ready_s for rule in result),
         unready_after_s=unready.after_s if unready else None,
         exit_code=ends.exit_code if ends else None,
         exit_after_s=ends.after_s if ends else 0.0,
-        stop_s=_first(rule.stop_s for rule in found),
+        stop_s=_first(rule.stop_s for rule in result),
     )
 
 
 def pull_of(rules: Sequence[Rule], image: str, *, node: str, attempt: int) -> tuple[bool, float | None]:
     """Of a try (from 1) to pull an image ahead: whether it fails, and how long it takes where a rule says."""
-    found = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]
-    return any(rule.image_pull_error for rule in found), _first(rule.pull_s for rule in found)
+    result = [rule for rule in rules if rule.is_about_pull(image, node=node, attempt=attempt)]
+    return any(rule.image_pull_error for rule in result), _first(rule.pull_s for rule in result)
 
 
 def failed_probe(

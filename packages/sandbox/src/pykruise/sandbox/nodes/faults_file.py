@@ -90,10 +90,10 @@ async def _follow(path: Path, use: Callable[[Sequence[Rule]], None], tell: Calla
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        result = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return result.st_mtime_ns, result.st_size
 
 
 _PLACE: Final = re.compile(r"`\$((?:\[\d+\]|\.[A-Za-z_]+)*)`")
@@ -102,8 +102,8 @@ _UNKNOWN: Final = re.compile(r"unknown field `([^`]+)`")
 
 def _with_place(path: Path, tree: Any, text: str) -> str:
     """The error with the line it is about."""
-    found = _PLACE.search(text)
-    steps = re.findall(r"\[(\d+)\]|\.([A-Za-z_]+)", found[1]) if found else []
+    match = _PLACE.search(text)
+    steps = re.findall(r"\[(\d+)\]|\.([A-Za-z_]+)", match[1]) if match else []
     node, line = tree, 1
     names = ""
     unknown = _UNKNOWN.search(text)

@@ -81,7 +81,7 @@ class ImageTable(msgspec.Struct, frozen=True, kw_only=True):
 
     def _content(self, name: str) -> str:
         """What the digest is made of: the full name at the end of the `same_as` chain."""
-        same = {full_name(one): full_name(other) for one, other in self.same_as.items()}
+        same = {full_name(value): full_name(other) for value, other in self.same_as.items()}
         seen: set[str] = set()
         while name in same and name not in seen:
             seen.add(name)

@@ -342,11 +342,11 @@ class Kubelets:
         objects: dict[tuple[str, str], Document | None] = {}
         missing: dict[str, str] = {}
         for container, references in awaited.items():
-            for one in references:
-                place = (one.kind, one.name)
+            for reference in references:
+                place = (reference.kind, reference.name)
                 if place not in objects:
-                    objects[place] = await self._object(pod.namespace, one)
-                if lack := lack_of(one, objects[place], namespace=pod.namespace):
+                    objects[place] = await self._object(pod.namespace, reference)
+                if lack := lack_of(reference, objects[place], namespace=pod.namespace):
                     missing.setdefault(container, lack)
         return missing
 
@@ -395,12 +395,12 @@ class Kubelets:
 
     def _check_resources_kept(self, key: Key, patch: Document) -> None:
         """Stop reporting resources to a server that drops them: each write would be followed by another."""
-        has_amounts = any("resources" in one for one in patch["status"].get("containerStatuses") or ())
+        has_amounts = any("resources" in status for status in patch["status"].get("containerStatuses") or ())
         stored = self.pods.get(key)
         if (
             has_amounts
             and stored is not None
-            and all(one.resources is UNSET for one in stored.status.containers)
+            and all(container.resources is UNSET for container in stored.status.containers)
         ):
             settings = msgspec.structs.replace(self.settings, reports_resources=False)
             self._world = msgspec.structs.replace(self._world, settings=settings)
@@ -442,7 +442,9 @@ class Kubelets:
     async def _record_pull_secrets(self, pod: PodView, recorder: EventRecorder) -> None:
         """An event for pull secrets that are not there: images are pulled without them. Rule: the kubelet's."""
         wanted = [Reference(SECRET, name) for name in pod.pull_secrets]
-        missing = [one.name for one in wanted if await self._object(pod.namespace, one) is None]
+        missing = [
+            reference.name for reference in wanted if await self._object(pod.namespace, reference) is None
+        ]
         if missing:
             recorder.record(
                 PODS,

@@ -177,15 +177,15 @@ def _add(counts: dict[Any, int], key: Hashable, number: int) -> None:
         counts.pop(key, None)
 
 
-def _weighs_the_same(one: PodView, other: PodView) -> bool:
+def _weighs_the_same(pod: PodView, other: PodView) -> bool:
     return (
-        one.uid == other.uid
-        and one.is_deleting == other.is_deleting
-        and one.priority == other.priority
-        and one.labels == other.labels
-        and one.containers is other.containers
-        and one.init_containers is other.init_containers
-        and one.owners == other.owners
+        pod.uid == other.uid
+        and pod.is_deleting == other.is_deleting
+        and pod.priority == other.priority
+        and pod.labels == other.labels
+        and pod.containers is other.containers
+        and pod.init_containers is other.init_containers
+        and pod.owners == other.owners
     )
 
 

@@ -99,14 +99,14 @@ def awaited_references(state: PodState, pod: PodView) -> dict[str, tuple[Referen
     """By container that never ran: what its environment needs to start. Of `UNMOUNTED`: what its volumes need, before
     any container starts."""
     waiting = {run.name for run in state.runs if run.state is RunState.BLOCKED}
-    found = {
+    references = {
         container.name: needed
         for container, _ in container_roles(pod)
         if container.name in waiting and (needed := container.references)
     }
     if pod.mounted and all(run.state is RunState.BLOCKED for run in state.runs):
-        found[UNMOUNTED] = pod.mounted
-    return found
+        references[UNMOUNTED] = pod.mounted
+    return references
 
 
 def wants_resize(state: PodState, pod: PodView) -> bool:

@@ -229,8 +229,8 @@ def recover(pod: PodView, *, ip: str, now: Instant) -> PodState:
     What is not in it (how often a pull failed) begins anew.
     """
     known = pod.status
-    found = (*known.init_containers, *known.containers, *known.ephemeral_containers)
-    statuses = {status.name: status for status in found}
+    result = (*known.init_containers, *known.containers, *known.ephemeral_containers)
+    statuses = {status.name: status for status in result}
     runs = []
     for container, _ in container_roles(pod):
         status = statuses.get(container.name)

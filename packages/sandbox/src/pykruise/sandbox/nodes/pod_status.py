@@ -53,12 +53,18 @@ def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host
         _Container(spec, role, run, _counts_as_ready(run, spec, role, pod, world, now))
         for (spec, role), run in zip(container_roles(pod), state.runs, strict=True)
     ]
-    ephemeral = [one for one in containers if one.role is Role.EPHEMERAL]
-    containers = [one for one in containers if one.role is not Role.EPHEMERAL]
+    ephemeral = [container for container in containers if container.role is Role.EPHEMERAL]
+    containers = [container for container in containers if container.role is not Role.EPHEMERAL]
     init_statuses = tuple(
-        _container_status(one, pod, world, now) for one in containers if one.role is not Role.MAIN
+        _container_status(container, pod, world, now)
+        for container in containers
+        if container.role is not Role.MAIN
     )
-    statuses = tuple(_container_status(one, pod, world, now) for one in containers if one.role is Role.MAIN)
+    statuses = tuple(
+        _container_status(container, pod, world, now)
+        for container in containers
+        if container.role is Role.MAIN
+    )
     phase = _phase(containers, pod)
     has_sandbox = bool(pod.status.pod_ip) or any(map(_has_sandbox, containers))
     generation = (pod.generation or None) if world.settings.observed_generation else None
@@ -73,7 +79,7 @@ def status_of(pod: PodView, state: PodState, world: World, now: Instant, *, host
         ),
         init_containers=init_statuses,
         containers=statuses,
-        ephemeral_containers=tuple(_container_status(one, pod, world, now) for one in ephemeral),
+        ephemeral_containers=tuple(_container_status(container, pod, world, now) for container in ephemeral),
         host_ip=host_ip,
         pod_ip=(host_ip if pod.host_network else state.ip) if has_sandbox else "",
         start_time=pod.status.start_time or format_time(state.accepted_at),
@@ -189,9 +195,9 @@ def patch_for(pod: PodView, wanted: PodStatus) -> dict[str, Any] | None:
 # ── phase ────────────────────────────────────────────────────────────────────
 
 
-def _has_sandbox(one: _Container) -> bool:
+def _has_sandbox(container: _Container) -> bool:
     """Whether the pod has its sandbox, and so its address: a container ran, or was to be made."""
-    run = one.run
+    run = container.run
     return bool(run.number or run.missing or run.state is RunState.PULL_FAILED)
 
 
@@ -207,18 +213,18 @@ def _is_done(run: Run) -> bool:
     return run.state is RunState.EXITED and run.last is not None and run.last.exit_code == 0
 
 
-def _is_initialized(one: _Container) -> bool:
-    return _is_done(one.run) if one.role is Role.INIT else one.run.number > 0
+def _is_initialized(container: _Container) -> bool:
+    return _is_done(container.run) if container.role is Role.INIT else container.run.number > 0
 
 
 def _phase(containers: Sequence[_Container], pod: PodView) -> str:
     """Pending, Running, Succeeded or Failed. Rule: the kubelet's `getPhase`."""
-    inits = [one for one in containers if one.role is not Role.MAIN]
-    if any(is_final(one.run, one.role, pod) and not _is_done(one.run) for one in inits):
+    inits = [container for container in containers if container.role is not Role.MAIN]
+    if any(is_final(init.run, init.role, pod) and not _is_done(init.run) for init in inits):
         return "Failed"
     if not all(map(_is_initialized, inits)):
         return "Pending"
-    mains = [one.run for one in containers if one.role is Role.MAIN]
+    mains = [container.run for container in containers if container.role is Role.MAIN]
     if any(run.number == 0 for run in mains):
         return "Pending"
     if not all(is_final(run, Role.MAIN, pod) for run in mains):
@@ -229,40 +235,40 @@ def _phase(containers: Sequence[_Container], pod: PodView) -> str:
 # ── containers ───────────────────────────────────────────────────────────────
 
 
-def _container_status(one: _Container, pod: PodView, world: World, now: Instant) -> ContainerStatus:
-    run = one.run
+def _container_status(container: _Container, pod: PodView, world: World, now: Instant) -> ContainerStatus:
+    run = container.run
     return ContainerStatus(
         name=run.name,
-        image=full_name(run.image) if run.image else one.spec.image,
+        image=full_name(run.image) if run.image else container.spec.image,
         image_id=run.image_id,
         container_id=run.container_id or msgspec.UNSET,
-        ready=one.ready,
+        ready=container.ready,
         started=run.state is RunState.RUNNING,
         restart_count=max(0, run.number - 1),
-        state=_state(one, pod, world, now),
-        last_state=_last_state(one, pod),
-        **_resources(one),
+        state=_state(container, pod, world, now),
+        last_state=_last_state(container, pod),
+        **_resources(container),
     )
 
 
-def _resources(one: _Container) -> dict[str, Any]:
+def _resources(container: _Container) -> dict[str, Any]:
     """What the container has; nothing when this kubelet does not report it."""
-    in_force = one.run.resources
-    if in_force is None or one.run.state is not RunState.RUNNING:
+    in_force = container.run.resources
+    if in_force is None or container.run.state is not RunState.RUNNING:
         return {}
-    found: dict[str, Any] = {"resources": dict(in_force)}
+    resources: dict[str, Any] = {"resources": dict(in_force)}
     if requests := in_force.get("requests"):
-        found["allocated_resources"] = dict(requests)
-    return found
+        resources["allocated_resources"] = dict(requests)
+    return resources
 
 
-def _state(one: _Container, pod: PodView, world: World, now: Instant) -> ContainerState:
-    run = one.run
+def _state(container: _Container, pod: PodView, world: World, now: Instant) -> ContainerState:
+    run = container.run
     if run.state is RunState.RUNNING:
         return ContainerState(running=Running(format_time(run.since)))
     if run.state is RunState.EXITED:
-        if _backs_off(one, pod):
-            return ContainerState(waiting=Waiting("CrashLoopBackOff", _back_off_text(one, pod)))
+        if _backs_off(container, pod):
+            return ContainerState(waiting=Waiting("CrashLoopBackOff", _back_off_text(container, pod)))
         return ContainerState(terminated=run.last)
     if run.state is RunState.PULL_FAILED and run.failure is not None:
         if run.failure.reason == "ErrImagePull" and now >= run.since + world.settings.pull_error_s:
@@ -275,18 +281,20 @@ def _state(one: _Container, pod: PodView, world: World, now: Instant) -> Contain
     return ContainerState(waiting=Waiting("PodInitializing" if has_init else "ContainerCreating"))
 
 
-def _last_state(one: _Container, pod: PodView) -> ContainerState:
-    run = one.run
-    end = run.previous if run.state is RunState.EXITED and not _backs_off(one, pod) else run.last
+def _last_state(container: _Container, pod: PodView) -> ContainerState:
+    run = container.run
+    end = run.previous if run.state is RunState.EXITED and not _backs_off(container, pod) else run.last
     return ContainerState(terminated=end) if end else NO_STATE
 
 
-def _backs_off(one: _Container, pod: PodView) -> bool:
-    return one.run.crashes > 1 and not is_final(one.run, one.role, pod)
+def _backs_off(container: _Container, pod: PodView) -> bool:
+    return container.run.crashes > 1 and not is_final(container.run, container.role, pod)
 
 
-def _back_off_text(one: _Container, pod: PodView) -> str:
-    return f"back-off restarting failed container={one.run.name} pod={pod.name}_{pod.namespace}({pod.uid})"
+def _back_off_text(container: _Container, pod: PodView) -> str:
+    return (
+        f"back-off restarting failed container={container.run.name} pod={pod.name}_{pod.namespace}({pod.uid})"
+    )
 
 
 # ── conditions ───────────────────────────────────────────────────────────────
@@ -320,7 +328,11 @@ def _is_end(phase: str) -> bool:
 
 
 def _initialized(containers: Sequence[_Container], phase: str) -> Condition:
-    waiting = [one.run.name for one in containers if one.role is not Role.MAIN and not _is_initialized(one)]
+    waiting = [
+        container.run.name
+        for container in containers
+        if container.role is not Role.MAIN and not _is_initialized(container)
+    ]
     if phase == "Succeeded":
         return Condition("Initialized", "True", "PodCompleted")
     if waiting:
@@ -334,7 +346,11 @@ def _containers_ready(containers: Sequence[_Container], phase: str) -> Condition
         return Condition("ContainersReady", "False", "PodCompleted")
     if phase == "Failed":
         return Condition("ContainersReady", "False", "PodFailed")
-    unready = [one.run.name for one in containers if one.role is not Role.INIT and not one.ready]
+    unready = [
+        container.run.name
+        for container in containers
+        if container.role is not Role.INIT and not container.ready
+    ]
     if unready:
         text = f"containers with unready status: [{' '.join(unready)}]"
         return Condition("ContainersReady", "False", _CONTAINERS_NOT_READY, text)

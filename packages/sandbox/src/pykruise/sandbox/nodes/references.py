@@ -46,10 +46,10 @@ class Environment(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     def references(self) -> Iterator[Reference]:
         """What its value is taken from."""
-        found = self.value_from
-        if found is not None:
-            yield from _of_key(CONFIG_MAP, found.config_map_key_ref)
-            yield from _of_key(SECRET, found.secret_key_ref)
+        value_source = self.value_from
+        if value_source is not None:
+            yield from _of_key(CONFIG_MAP, value_source.config_map_key_ref)
+            yield from _of_key(SECRET, value_source.secret_key_ref)
 
 
 class _Whole(msgspec.Struct, frozen=True, gc=False):
@@ -65,9 +65,9 @@ class EnvironmentSource(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     def references(self) -> Iterator[Reference]:
         """What its variables are taken from."""
-        for kind, one in ((CONFIG_MAP, self.config_map_ref), (SECRET, self.secret_ref)):
-            if one is not None and not one.optional:
-                yield Reference(kind, one.name)
+        for kind, whole in ((CONFIG_MAP, self.config_map_ref), (SECRET, self.secret_ref)):
+            if whole is not None and not whole.optional:
+                yield Reference(kind, whole.name)
 
 
 class _Item(msgspec.Struct, frozen=True, gc=False):
@@ -104,22 +104,22 @@ class VolumeSources(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         """What has to be there before the volume can be mounted."""
         yield from _of_source(CONFIG_MAP, self.config_map)
         yield from _of_source(SECRET, self.secret)
-        for one in (self.projected.sources if self.projected else None) or ():
-            yield from _of_source(CONFIG_MAP, one.config_map)
-            yield from _of_source(SECRET, one.secret)
+        for source in (self.projected.sources if self.projected else None) or ():
+            yield from _of_source(CONFIG_MAP, source.config_map)
+            yield from _of_source(SECRET, source.secret)
 
 
-def _of_key(kind: str, one: _Key | None) -> Iterator[Reference]:
-    if one is not None and not one.optional:
-        yield Reference(kind, one.name, (one.key,))
+def _of_key(kind: str, key: _Key | None) -> Iterator[Reference]:
+    if key is not None and not key.optional:
+        yield Reference(kind, key.name, (key.key,))
 
 
-def _of_source(kind: str, one: _Source | None) -> Iterator[Reference]:
-    if one is None or one.optional:
+def _of_source(kind: str, source: _Source | None) -> Iterator[Reference]:
+    if source is None or source.optional:
         return
-    name = one.secret_name or one.name
+    name = source.secret_name or source.name
     if name != _PUBLISHED:
-        yield Reference(kind, name, tuple(item.key for item in one.items or ()))
+        yield Reference(kind, name, tuple(item.key for item in source.items or ()))
 
 
 def references_of(parts: Iterable[Any]) -> tuple[Reference, ...]:
@@ -127,11 +127,11 @@ def references_of(parts: Iterable[Any]) -> tuple[Reference, ...]:
     return tuple(reference for part in parts for reference in part.references())
 
 
-def lack_of(reference: Reference, found: Mapping[str, Any] | None, *, namespace: str) -> str:
+def lack_of(reference: Reference, value: Mapping[str, Any] | None, *, namespace: str) -> str:
     """What is missing of it, in the kubelet's words; empty: nothing. `found`: the object as it is stored."""
-    if found is None:
+    if value is None:
         return f'{reference.kind} "{reference.name}" not found'
-    keys = {*(found.get("data") or ()), *(found.get("binaryData") or ())}
+    keys = {*(value.get("data") or ()), *(value.get("binaryData") or ())}
     for key in reference.keys:
         if key not in keys:
             kind = "ConfigMap" if reference.kind == CONFIG_MAP else "Secret"

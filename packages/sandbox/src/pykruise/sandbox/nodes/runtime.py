@@ -113,7 +113,7 @@ class NodeRuntime:
         run = (self.runs_of(key, pod.uid) or {}).get(name) if pod is not None else None
         if pod is None or run is None:
             return
-        hook_s = max((one.pre_stop_s for one, _ in container_roles(pod) if one.name == name), default=0.0)
+        hook_s = max((role.pre_stop_s for role, _ in container_roles(pod) if role.name == name), default=0.0)
         await asyncio.sleep(min(hook_s + self._world().settings.stop_s, max(grace_s, _LEAST_GRACE_S)))
         still = (self.runs_of(key, pod.uid) or {}).get(name)
         if still is not None and still.number == run.number:

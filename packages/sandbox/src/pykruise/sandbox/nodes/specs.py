@@ -259,7 +259,9 @@ def project_node(raw: bytes | msgspec.Raw) -> NodeView:
         unschedulable=bool(node.spec.unschedulable),
         taints=node.spec.taints or (),
         allocatable=amounts(node.status.allocatable or {}),
-        ready=next((one.status for one in node.status.conditions or () if one.type == "Ready"), ""),
+        ready=next(
+            (condition.status for condition in node.status.conditions or () if condition.type == "Ready"), ""
+        ),
     )
 
 

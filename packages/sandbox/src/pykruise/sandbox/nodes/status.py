@@ -132,4 +132,6 @@ class NodeStatusWriter:
 
 def _is_well(node: Document) -> bool:
     conditions = get_path(node, "status", "conditions", default=[])
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+    )

@@ -329,12 +329,16 @@ def _tolerations(pod: PodView) -> Sequence[Mapping[str, Any]]:
     return pod.tolerations
 
 
-def _clash(one: HostPort, other: HostPort) -> bool:
+def _clash(host_port: HostPort, other: HostPort) -> bool:
     everywhere = ("", "0.0.0.0")
     return (
-        one.host_port == other.host_port
-        and one.protocol == other.protocol
-        and (one.host_ip == other.host_ip or one.host_ip in everywhere or other.host_ip in everywhere)
+        host_port.host_port == other.host_port
+        and host_port.protocol == other.protocol
+        and (
+            host_port.host_ip == other.host_ip
+            or host_port.host_ip in everywhere
+            or other.host_ip in everywhere
+        )
     )
 
 
@@ -371,13 +375,13 @@ def _asks_for(view: NodeView, selector: Mapping[str, str], required: Mapping[str
 
 def _domains(counts: Mapping[str, int], topology_key: str, ledger: Ledger) -> dict[str, int]:
     """Pods by topology value, from pods by node."""
-    found: dict[str, int] = {}
+    domains: dict[str, int] = {}
     for node, count in counts.items():
         load = ledger.nodes.get(node)
         value = load.view.labels.get(topology_key) if load is not None and load.view is not None else None
         if value is not None:
-            found[value] = found.get(value, 0) + count
-    return found
+            domains[value] = domains.get(value, 0) + count
+    return domains
 
 
 class _Domains:

@@ -94,29 +94,29 @@ def make_room(
     if _waits_for_victims(pod, lower):
         return NoRoom(TERMINATING)
     reasons: Counter[str] = Counter({HELPLESS: nodes - len(hopeful)})
-    found: list[_Victims] = []
+    victimses: list[_Victims] = []
     for name in hopeful:
         answer = _on_node(pod, ledger, name, lower.get(name, ()), budgets, volumes)
         if isinstance(answer, _Victims):
-            found.append(answer)
-            if len(found) >= _MOST_NODES:
+            victimses.append(answer)
+            if len(victimses) >= _MOST_NODES:
                 break
         else:
             reasons.update(answer)
-    if not found:
+    if not victimses:
         return NoRoom(explain(nodes, {reason: count for reason, count in reasons.items() if count}))
-    best = min(found, key=_harm)
+    best = min(victimses, key=_harm)
     return Room(best.node, best.pods)
 
 
 def _lower_by_node(pod: PodView, ledger: Ledger) -> dict[str, list[PodView]]:
     if min(ledger.priorities, default=pod.priority) >= pod.priority:
         return {}
-    found: dict[str, list[PodView]] = {}
+    lower: dict[str, list[PodView]] = {}
     for node, other in ledger.placed():
         if other.priority < pod.priority:
-            found.setdefault(node, []).append(other)
-    return found
+            lower.setdefault(node, []).append(other)
+    return lower
 
 
 def _waits_for_victims(pod: PodView, lower: dict[str, list[PodView]]) -> bool:
@@ -183,7 +183,7 @@ def _importance(pod: PodView) -> tuple[Any, ...]:
 def _violating(pods: Sequence[PodView], budgets: Sequence[Budget]) -> set[Key]:
     """Those whose end one of their budgets does not allow, counted in this order."""
     left = [budget.allowed for budget in budgets]
-    found = set()
+    result = set()
     for pod in pods:
         for number, budget in enumerate(budgets):
             if (
@@ -194,18 +194,18 @@ def _violating(pods: Sequence[PodView], budgets: Sequence[Budget]) -> set[Key]:
             ):
                 left[number] -= 1
                 if left[number] < 0:
-                    found.add(pod.key)
-    return found
+                    result.add(pod.key)
+    return result
 
 
-def _harm(one: _Victims) -> tuple[Any, ...]:
-    highest = one.pods[0].priority if one.pods else -_SHIFT
-    began = min((pod.status.start_time or "" for pod in one.pods if pod.priority == highest), default="")
+def _harm(victims: _Victims) -> tuple[Any, ...]:
+    highest = victims.pods[0].priority if victims.pods else -_SHIFT
+    began = min((pod.status.start_time or "" for pod in victims.pods if pod.priority == highest), default="")
     return (
-        one.violations,
+        victims.violations,
         highest,
-        sum(pod.priority + _SHIFT for pod in one.pods),
-        len(one.pods),
+        sum(pod.priority + _SHIFT for pod in victims.pods),
+        len(victims.pods),
         _Latest(began),
     )
 

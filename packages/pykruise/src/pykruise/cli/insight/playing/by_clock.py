@@ -135,7 +135,7 @@ class _Paper(Generic[T]):
     def by_index(self, index: str, value: Hashable) -> Sequence[T]:
         """Those with this value."""
         values_of = self._indexes[index]
-        return [one for one in self._found.values() if value in values_of(one)]
+        return [item for item in self._found.values() if value in values_of(item)]
 
     def count(self, index: str, value: Hashable) -> int:
         """How many have this value."""
@@ -196,8 +196,8 @@ class _Stage:
         """From begin to end."""
         given = self._given
         self._store(given.document)
-        for one in given.made:
-            self._take_over(one)
+        for entry in given.made:
+            self._take_over(entry)
         until = given.start + given.for_s
         before = self._snapshot()
         ticks = list(self._insight.ticks(before, until))
@@ -207,11 +207,11 @@ class _Stage:
             waiting = plan.waiting.message if plan.waiting is not None else ""
             self._pass_time(plan)
         runs = [*self._past, *self._runs.values()]
-        fates = [*map(self._fate, runs), *self._skipped(ticks, {one.tick for one in runs})]
+        fates = [*map(self._fate, runs), *self._skipped(ticks, {run.tick for run in runs})]
         return ClockPlayed(
             begin=format_time(given.start),
             zone=self._insight.zone(before),
-            fates=tuple(sorted((one for one in fates if one is not None), key=lambda one: one.tick)),
+            fates=tuple(sorted((fate for fate in fates if fate is not None), key=lambda fate: fate.tick)),
             most_active=self._most_active,
             tidied=self._tidied,
             waiting=waiting,
@@ -311,7 +311,7 @@ class _Stage:
         self._runs[name] = run
         heapq.heappush(self._ends, (self._now + self._rng.uniform(least, most), name))
         self._store(run.document)
-        active = sum(one.ended is None for one in self._runs.values())
+        active = sum(run.ended is None for run in self._runs.values())
         self._most_active = max(self._most_active, active)
 
     def _delete(self, action: Delete, purpose: str, replaced: list[str]) -> None:

@@ -103,13 +103,13 @@ def _made_of(given: Play) -> Sequence[Resource]:
 
 def _workloads(given: Play) -> list[Document]:
     """The workload in all its forms; of a UnitedDeployment, its templates."""
-    found = [one for one in (given.first, given.change, given.world.workload) if one is not None]
+    workloads = [entry for entry in (given.first, given.change, given.world.workload) if entry is not None]
     if given.united is None:
-        return found
+        return workloads
     return [
         template
-        for one in found
-        for template in (get_path(one, "spec", "template", default=None) or {}).values()
+        for entry in workloads
+        for template in (get_path(entry, "spec", "template", default=None) or {}).values()
         if template
     ]
 
@@ -118,13 +118,13 @@ def _has_claims(given: Play) -> bool:
     documents = _workloads(given)
     volumes = (
         volume
-        for one in documents
-        for volume in get_path(one, "spec", "template", "spec", "volumes", default=None) or ()
+        for document in documents
+        for volume in get_path(document, "spec", "template", "spec", "volumes", default=None) or ()
     )
     return (
         bool(given.world.claims)
-        or any(one["spec"].get("volumeClaimTemplates") for one in documents)
-        or any("persistentVolumeClaim" in one or "ephemeral" in one for one in volumes)
+        or any(document["spec"].get("volumeClaimTemplates") for document in documents)
+        or any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes)
     )
 
 
@@ -239,7 +239,7 @@ def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Ma
     return Manager(
         Client(transport, clock=clock, rng=random.Random(given.seed)),
         settings=msgspec.structs.replace(given.settings, tuning=tuning),
-        kinds=[one for one in kinds() if one.resource in resources or one.name in of_pods],
+        kinds=[kind for kind in kinds() if kind.resource in resources or kind.name in of_pods],
         clock=clock,
         rng=random.Random(given.seed),
         cpu_time=unmeasured,
@@ -249,7 +249,7 @@ def manager_of(cluster: Cluster, given: Play, kind: Kind, *, clock: Clock) -> Ma
 
 def _of_pods(given: Play) -> Collection[str]:
     """Names of the kinds whose controllers take part for the sake of what pods ask for."""
-    templates = [get_path(one, "spec", "template", default={}) for one in _workloads(given)]
+    templates = [get_path(workload, "spec", "template", default={}) for workload in _workloads(given)]
     return {
         kind.name
         for kind, steps in pod_kinds()

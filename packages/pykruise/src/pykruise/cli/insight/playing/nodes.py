@@ -19,7 +19,9 @@ def room_for(names: Sequence[str]) -> list[NodeSpec]:
 def nodes_in(documents: Sequence[Document]) -> list[NodeSpec]:
     """The Nodes among these documents, with their labels, taints and what they can be asked for."""
     return [
-        _node(one) for one in documents if one.get("kind") == NODES.kind and one.get("apiVersion") == "v1"
+        _node(document)
+        for document in documents
+        if document.get("kind") == NODES.kind and document.get("apiVersion") == "v1"
     ]
 
 
@@ -31,7 +33,8 @@ def _node(document: Document) -> NodeSpec:
     return msgspec.structs.replace(
         spec,
         taints=tuple(
-            Taint(key=one["key"], value=one.get("value") or "", effect=one["effect"]) for one in taints
+            Taint(key=taint["key"], value=taint.get("value") or "", effect=taint["effect"])
+            for taint in taints
         ),
         cpu=str(has.get("cpu", spec.cpu)),
         memory=str(has.get("memory", spec.memory)),
@@ -44,8 +47,8 @@ def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[Node
     these WorkloadSpreads or UnitedDeployments require; and the nodes by subset. No subset requires any: none."""
     wanted = [
         (str(subset.get("name")), labels)
-        for one in spreads
-        for subset in _subsets(one)
+        for spread in spreads
+        for subset in _subsets(spread)
         if (labels := _required(subset))
     ]
     if not wanted:
@@ -60,8 +63,8 @@ def nodes_of_subsets(spreads: Sequence[Document], count: int) -> tuple[list[Node
 
 
 def _subsets(document: Document) -> Sequence[Document]:
-    found = get_path(document, "spec", "subsets", default=None)
-    return found or get_path(document, "spec", "topology", "subsets", default=None) or ()
+    result = get_path(document, "spec", "subsets", default=None)
+    return result or get_path(document, "spec", "topology", "subsets", default=None) or ()
 
 
 def _required(subset: Mapping[str, Any]) -> dict[str, str]:
@@ -70,7 +73,7 @@ def _required(subset: Mapping[str, Any]) -> dict[str, str]:
     term: Mapping[str, Any] = next((subset[field] for field in fields if subset.get(field)), {})
     asked = term.get("matchExpressions") or ()
     return {
-        str(one["key"]): str((one.get("values") or [""])[0])
-        for one in asked
-        if one.get("operator") in ("In", "Exists")
+        str(item["key"]): str((item.get("values") or [""])[0])
+        for item in asked
+        if item.get("operator") in ("In", "Exists")
     }

@@ -170,7 +170,7 @@ class Others:
                 key: value if is_put_on else None for key, value in (hook.get("labelsHandler") or {}).items()
             }
             own = list(hook.get("finalizersHandler") or ())
-            kept = [one for one in latest.finalizers if one not in own]
+            kept = [finalizer for finalizer in latest.finalizers if finalizer not in own]
             finalizers = [*kept, *own] if is_put_on else kept
             metadata: dict[str, Any] = {"labels": labels}
             if own:

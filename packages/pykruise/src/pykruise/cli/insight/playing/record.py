@@ -228,16 +228,16 @@ class Record:
     def _count(self, uid: str, pod: PodView | None) -> None:
         """Count the pod as it is now, and no longer as it was."""
         if self._is_job:
-            self._ended = Counter(one.phase for one in self.pods.values() if one.phase in FINISHED)
+            self._ended = Counter(pod.phase for pod in self.pods.values() if pod.phase in FINISHED)
         new: tuple[str, str, bool] | None = None
         if pod is not None and pod.is_active and pod.controller is not None:
             new = (self.revision_of(pod), _subset_of(pod), pod.is_serving)
         old = self._counted.pop(uid, None)
         if new is not None:
             self._counted[uid] = new
-        for one, step in ((old, -1), (new, 1)):
-            if one is not None and old != new:
-                revision, subset, is_available = one
+        for value, step in ((old, -1), (new, 1)):
+            if value is not None and old != new:
+                revision, subset, is_available = value
                 self._revisions[revision] += step
                 self._available += step * is_available
                 if subset:

@@ -128,8 +128,8 @@ class _Stage:
 
     async def _play(self, client: Client, others: Others, cluster: Cluster) -> Played:
         given = self._given
-        for one in given.beside:
-            await self._write(client, one)
+        for entry in given.beside:
+            await self._write(client, entry)
         if given.first is not None:
             await self._write(client, given.first)
             await self._until_quiet(client, given.limit_s)
@@ -137,8 +137,8 @@ class _Stage:
         if not self._tells_starts:
             cluster.kubelets.report_pending_after(given.limit_s)
         try:
-            for one in given.beside_changes:
-                await self._write(client, one)
+            for change in given.beside_changes:
+                await self._write(client, change)
             if given.change is not None:
                 await self._write(client, given.change)
         except ApiError as error:
@@ -179,9 +179,9 @@ class _Stage:
         if self._job is not None:
             longest += self._given.takes_s[1]
         if self._record.has_begun:
-            moments = [one.at_s for one in self._given.drains]
-            moments += [one.at_s for one in self._given.node_changes]
-            moments += [one.until_s or one.at_s for one in self._given.outages]
+            moments = [drain.at_s for drain in self._given.drains]
+            moments += [change.at_s for change in self._given.node_changes]
+            moments += [outage.until_s or outage.at_s for outage in self._given.outages]
             longest += max(moments, default=0.0)
         looks = 1  # of how many it is clear what they would see
         while loop_time() < end:
@@ -200,8 +200,8 @@ class _Stage:
         if self._longest_s is None:
             listed = await client.list(self._kind.resource, self._given.namespace)
             waits = [self._waits_s(get_path(decode(raw), "spec", default={})) for raw in listed.items]
-            waits += [_moves_after_s(one) for one in (*self._given.beside, *self._given.beside_changes)]
-            self._longest_s = max((one + QUIET_S for one in waits), default=0.0)
+            waits += [_moves_after_s(entry) for entry in (*self._given.beside, *self._given.beside_changes)]
+            self._longest_s = max((wait + QUIET_S for wait in waits), default=0.0)
         return self._longest_s
 
     def _waits_s(self, spec: Document) -> float:
@@ -264,15 +264,15 @@ class _Stage:
         for (kind, budget, pod), count in self._record.kept.items():
             if kind == POD_UNAVAILABLE_BUDGETS.kind and pod in there:
                 kept.setdefault(budget, {})[pod] = count
-        found: list[Explanation] = []
+        explanations: list[Explanation] = []
         for budget, pods in sorted(kept.items()):
             key, now = Key(self._given.namespace, budget), self._given.start + loop_time()
             try:
                 sight = await look_at_budget(client, key, now=now, settings=self._given.settings)
             except NotFoundError:
                 continue
-            found.append(explain_budget(replace(sight, kept=pods)))
-        return found
+            explanations.append(explain_budget(replace(sight, kept=pods)))
+        return explanations
 
     async def _last_sight(self, client: Client, name: str) -> Sight:
         key = Key(self._given.namespace, name)
@@ -286,16 +286,16 @@ def _wanted(sight: Sight, plan: Plan, status: Document) -> int:
 
 
 def _by_name(kept: Mapping[tuple[str, str, str], int]) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for (_, name, _), count in kept.items():
-        found[name] += count
-    return dict(found)
+        result[name] += count
+    return dict(result)
 
 
-def _end(found: Sequence[Explanation]) -> Explanation:
+def _end(explanations: Sequence[Explanation]) -> Explanation:
     """The first that waits for something, else the first. Without ages: they are of the play, not of the rollout."""
-    one = next((one for one in found if one.verdict != "done"), found[0])
-    return replace(one, waits=tuple(replace(wait, since="") for wait in one.waits))
+    explanation = next((item for item in explanations if item.verdict != "done"), explanations[0])
+    return replace(explanation, waits=tuple(replace(wait, since="") for wait in explanation.waits))
 
 
 def _moves_after_s(document: Document) -> float:

@@ -99,7 +99,11 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sidecars(self) -> str:
         """Name of the SidecarSet that changes; empty: none does."""
-        changed = (one["metadata"]["name"] for one in self.beside_changes if one["kind"] == SIDECAR_SETS.kind)
+        changed = (
+            change["metadata"]["name"]
+            for change in self.beside_changes
+            if change["kind"] == SIDECAR_SETS.kind
+        )
         return str(next(changed, ""))
 
     @property

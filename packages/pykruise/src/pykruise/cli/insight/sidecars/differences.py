@@ -19,7 +19,7 @@ _SIDECARS: Final = ("containers", "initContainers")
 def revision_of(pod: ManagedPod, revisions: Sequence[RevisionView]) -> RevisionView | None:
     """The revision that the pod's sidecars are of; None: it is not known any more."""
     name = pod.record.revision if pod.record is not None else ""
-    return next((one for one in revisions if name and one.name == name), None)
+    return next((revision for revision in revisions if name and revision.name == name), None)
 
 
 def forcing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -28,7 +28,7 @@ def forcing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _of_list(field: str, old: Any, new: Any) -> Iterator[str]:
-    before, after = ({one["name"]: typed_sidecar(one) for one in items or ()} for items in (old, new))
+    before, after = ({item["name"]: typed_sidecar(item) for item in items or ()} for items in (old, new))
     for name in sorted({*before, *after}):
         if name not in before or name not in after:
             yield f"{field}[{name}]"

@@ -183,7 +183,7 @@ def why_skipped(pod: ManagedPod, reason: Reason, sight: SidecarSight) -> Wait:
     if reason.code == Code.NOT_IN_PLACE and (fields := _changed_fields(pod, sight)):
         words = f"{words} ({fields})"
     elif reason.code == Code.BUDGET:
-        busy = [one.label for one in sight.managed if one.is_updated and not _serves(one)]
+        busy = [pod.label for pod in sight.managed if pod.is_updated and not _serves(pod)]
         words += f" by {', '.join(busy[:5])}{' …' if len(busy) > 5 else ''}" if busy else ""
     return Wait(code=reason.code, words=words, pods=(pod.label,), remedy=remedy_of(reason))
 
@@ -199,8 +199,8 @@ def _not_serving(pod: ManagedPod, sight: SidecarSight) -> Iterator[Wait]:
         return
     cause = cause_of(sight.pods[pod.label], pod.pod, now=sight.snapshot.now)
     if cause is not None:
-        found = wait_of(cause, pod.label)
-        yield msgspec.structs.replace(found, remedy=_remedy(cause, sight))
+        wait = wait_of(cause, pod.label)
+        yield msgspec.structs.replace(wait, remedy=_remedy(cause, sight))
         return
     busy = next((pairs for pairs in pod.pairs if not pairs.is_idle), None)
     if busy is not None:
@@ -231,7 +231,7 @@ def _remedy(cause: Cause, sight: SidecarSight) -> str:
         serving={revision.name for revision in of_pods if revision is not None},
         current=max(sight.revisions, key=lambda revision: revision.number).name if sight.revisions else "",
     )
-    return "; or ".join(one for one in (helps[cause.code], back) if one)
+    return "; or ".join(text for text in (helps[cause.code], back) if text)
 
 
 # ── pods without them ────────────────────────────────────────────────────────
@@ -246,7 +246,7 @@ def why_without(sight: SidecarSight) -> list[Wait]:
 def _without_sidecars(sight: SidecarSight) -> Iterator[Wait]:
     missed = why_without(sight)
     yield from missed
-    if sight.are_reviewed is False and any(one.code == Code.NOT_INJECTED for one in missed):
+    if sight.are_reviewed is False and any(wait.code == Code.NOT_INJECTED for wait in missed):
         yield unreviewed()
 
 
@@ -280,8 +280,12 @@ def _why_without(pod: PodView, sight: SidecarSight) -> Wait:
 
 def _canary_of(pod: PodView, sight: SidecarSight) -> str:
     listed = injected_sets(pod.annotations)
-    found = (one.name for one in sight.sets if one.base == sight.view.name and one.name in listed)
-    return next(found, "")
+    result = (
+        sidecar_set.name
+        for sidecar_set in sight.sets
+        if sidecar_set.base == sight.view.name and sidecar_set.name in listed
+    )
+    return next(result, "")
 
 
 def _never_asked(sight: SidecarSight) -> tuple[str, ...]:

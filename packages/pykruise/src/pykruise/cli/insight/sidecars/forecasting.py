@@ -86,7 +86,7 @@ def _done(pod: ManagedPod, do: str | None) -> ManagedPod:
     """The pod when that is over. One that was not ready before is taken as ready then."""
     if do is None:
         return pod
-    pairs = tuple(msgspec.structs.replace(one, other_image=one.sidecar.empty_image) for one in pod.pairs)
+    pairs = tuple(msgspec.structs.replace(pair, other_image=pair.sidecar.empty_image) for pair in pod.pairs)
     is_updated = pod.is_updated or do == "upgrade in place"
     return msgspec.structs.replace(pod, is_updated=is_updated, is_consistent=True, is_ready=True, pairs=pairs)
 
@@ -126,24 +126,24 @@ def _new_pods(sight: SidecarSight) -> Iterator[str]:
 
 
 def _listed(contents: Contents) -> Iterator[str]:
-    for one in contents.init_containers:
-        yield _described(one, "init container")
-    for one in contents.containers:
-        yield _described(one, "container")
+    for container in contents.init_containers:
+        yield _described(container, "init container")
+    for container in contents.containers:
+        yield _described(container, "container")
     annotations = [key for patch in contents.patch_pod_metadata for key in patch.annotations or {}]
     if annotations:
         yield f"annotations {', '.join(sorted(annotations))}"
     if contents.image_pull_secrets:
-        yield f"pull secrets {', '.join(str(one.get('name')) for one in contents.image_pull_secrets)}"
+        yield f"pull secrets {', '.join(str(secret.get('name')) for secret in contents.image_pull_secrets)}"
 
 
-def _described(one: Sidecar, what: str) -> str:
-    place = "before" if one.goes_before else "after"
-    if one.is_hot:
-        first, second = hot_pair(one.name)
-        return f"{what}s {first} ({one.image}) and {second} ({one.empty_image}, idle), {place} the pod's own"
-    kind = f"{what} that keeps running" if one.is_native else what
-    return f"{kind} {one.name} ({one.image}), {place} the pod's own"
+def _described(sidecar: Sidecar, what: str) -> str:
+    place = "before" if sidecar.goes_before else "after"
+    if sidecar.is_hot:
+        first, second = hot_pair(sidecar.name)
+        return f"{what}s {first} ({sidecar.image}) and {second} ({sidecar.empty_image}, idle), {place} the pod's own"
+    kind = f"{what} that keeps running" if sidecar.is_native else what
+    return f"{kind} {sidecar.name} ({sidecar.image}), {place} the pod's own"
 
 
 # ── what else ────────────────────────────────────────────────────────────────
@@ -155,7 +155,7 @@ def _notes(sight: SidecarSight, batches: Sequence[Batch], *, is_cut: bool) -> It
     busy = [pod.label for pod in sight.managed if pod.is_updated and not (pod.is_consistent and pod.is_ready)]
     if busy:
         yield f"{len(busy)} pods have the present sidecars and are not ready: they count against maxUnavailable"
-    if any(one.is_hot for one in (sight.view.contents.containers if sight.view.contents else ())):
+    if any(container.is_hot for container in (sight.view.contents.containers if sight.view.contents else ())):
         yield "hot sidecars: each upgrade is ended by one more write, when the new container serves"
     if batches:
         yield "assumed: every upgraded pod becomes ready, and no other SidecarSet or workload changes it meanwhile"

@@ -104,15 +104,15 @@ async def sight_of(
         reviews_pods(client),
     )
     pods = sight.listed[POD_VIEWS]
-    active = {f"{one.namespace}/{one.name}": one for one in pods.values() if one.is_active}
+    active = {f"{pod.namespace}/{pod.name}": pod for pod in pods.values() if pod.is_active}
     documents = {f"{doc['metadata']['namespace']}/{doc['metadata']['name']}": doc for doc in pods.documents()}
     return SidecarSight(
         document=document,
         snapshot=sight.snapshot,
         pods={label: documents[label] for label in active},
         views=active,
-        sets=[project_sidecarset(one) for one in sets.items],
-        namespaces={one.name: one.labels for one in sight.listed[NAMESPACE_VIEWS].values()},
+        sets=[project_sidecarset(item) for item in sets.items],
+        namespaces={item.name: item.labels for item in sight.listed[NAMESPACE_VIEWS].values()},
         revisions=sight.listed[REVISION_VIEWS].values(),
         events=events,
         are_reviewed=are_reviewed,

@@ -111,7 +111,9 @@ def _waits(sight: SpreadSight, plan: Plan, groups: Grouped, status: WorkloadSpre
     if not sight.problem:
         yield from not_taken_up(sight.document)
     problems = [sight.problem] if sight.problem else []
-    problems += [one.message for one in plan.notes if one.reason in (Code.INVALID_SPEC, "InvalidMaxReplicas")]
+    problems += [
+        note.message for note in plan.notes if note.reason in (Code.INVALID_SPEC, "InvalidMaxReplicas")
+    ]
     for problem in problems:
         remedy = "correct what the message names; nothing is done about it until then"
         yield Wait(code=Code.REFUSED, words=problem, remedy=remedy)
@@ -158,17 +160,17 @@ def _pods(sight: SpreadSight, groups: Grouped) -> Iterator[Wait]:
             cause = cause_of(sight.pods[pod.name], pod, now=sight.snapshot.now)
             if cause is None:
                 continue
-            found = wait_of(cause, pod.name)
+            wait = wait_of(cause, pod.name)
             if moves_at(pod, sight.snapshot) is None and cause.code != Code.UNSCHEDULABLE:
-                yield found
+                yield wait
                 continue
             words, remedy = _outlook(sight, subset, is_last=number == len(subsets) - 1)
             yield Wait(
-                code=found.code,
-                words=f"{found.words}; {words}",
-                pods=found.pods,
-                since=found.since,
-                remedy=remedy or found.remedy,
+                code=wait.code,
+                words=f"{wait.words}; {words}",
+                pods=wait.pods,
+                since=wait.since,
+                remedy=remedy or wait.remedy,
             )
 
 
@@ -217,7 +219,14 @@ def _subsets(sight: SpreadSight, status: WorkloadSpreadStatus) -> Iterator[Wait]
 
 
 def _time_of(entry: SubsetStatus) -> str:
-    return next((one.last_transition_time for one in entry.conditions or () if one.status == "False"), "")
+    return next(
+        (
+            condition.last_transition_time
+            for condition in entry.conditions or ()
+            if condition.status == "False"
+        ),
+        "",
+    )
 
 
 def _noted(code: Code, subset: str, noted: dict[str, str]) -> Wait:

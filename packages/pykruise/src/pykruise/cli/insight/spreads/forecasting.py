@@ -61,7 +61,7 @@ async def forecast_spread(
 def _fates(sight: SpreadSight, groups: Grouped) -> Iterator[Fate]:
     """Everything that is written to pods, and pods that move on."""
     costs = wanted_costs(sight.snapshot, groups)
-    for pod in sorted(sight.snapshot.pods, key=lambda one: one.name):
+    for pod in sorted(sight.snapshot.pods, key=lambda pod: pod.name):
         adoption = groups.adoptions.get(pod.name)
         if adoption is not None:
             yield Fate(pod=pod.name, do=f"adopt into subset {adoption.subset}")

@@ -64,14 +64,14 @@ async def explain_united(client: Client, key: Key, now: Instant, settings: Setti
     below: list[Wait] = []
     moving = False
     for workload in _of_subsets(sight.snapshot):
-        found = await _of_workload(client, sight, workload, now=now, settings=settings, way_back=back)
-        below += found.waits
-        moving = moving or found.verdict == "moving"
+        explanation = await _of_workload(client, sight, workload, now=now, settings=settings, way_back=back)
+        below += explanation.waits
+        moving = moving or explanation.verdict == "moving"
     waits = ranked(_most_telling([*own.waits, *_failures(sight.document), *below]))
     verdict = own.verdict
     if verdict not in ("terminating", "refused"):
         verdict = verdict_of(waits, plan, sight.document)
-        if moving and not {one.code for one in waits} - AT_REST - _VAGUE:
+        if moving and not {wait.code for wait in waits} - AT_REST - _VAGUE:
             verdict = "moving"
     return msgspec.structs.replace(
         own,
@@ -89,25 +89,32 @@ def _way_back(snapshot: Snapshot, key: Key) -> str:
     older = sorted(snapshot.revisions.own, key=lambda revision: revision.number)
     if len(older) < 2:
         return ""
-    current, serving = older[-1].name, {one.revision for one in snapshot.workloads if one.ready}
+    current, serving = (
+        older[-1].name,
+        {workload.revision for workload in snapshot.workloads if workload.ready},
+    )
     serving = (serving - {current}) or {older[-2].name}
     return way_back(KIND.resource, key.name, key.namespace, revisions=older, serving=serving, current=current)
 
 
 def _of_subsets(snapshot: Snapshot) -> Iterator[SubsetWorkload]:
     """Its workloads of the template's kind, by subset."""
-    wanted = [one for one in snapshot.workloads if one.template == snapshot.united.template and one.subset]
-    return iter(sorted(wanted, key=lambda one: one.subset))
+    wanted = [
+        workload
+        for workload in snapshot.workloads
+        if workload.template == snapshot.united.template and workload.subset
+    ]
+    return iter(sorted(wanted, key=lambda workload: workload.subset))
 
 
 def _most_telling(waits: Sequence[Wait]) -> Iterator[Wait]:
     """Without what only says that subsets are not yet as they are to be, where one of them says why."""
-    codes = {one.code for one in waits}
+    codes = {wait.code for wait in waits}
     dropped = _VAGUE if codes - _VAGUE - AT_REST else frozenset()
     if codes & _NOT_DONE:
         # The generation counts as seen only once all of it is done.
         dropped |= {Code.NO_MANAGER}
-    return (one for one in waits if one.code not in dropped)
+    return (wait for wait in waits if wait.code not in dropped)
 
 
 def _subsets(snapshot: Snapshot) -> Iterator[str]:
@@ -120,14 +127,14 @@ def _subsets(snapshot: Snapshot) -> Iterator[str]:
 
 def _failures(document: Document) -> Iterator[Wait]:
     """Writes that were refused when they were last tried."""
-    for one in (document.get("status") or {}).get("conditions") or ():
-        if one.get("type") in (PROVISIONED, SUBSETS_UPDATED) and one.get("status") == "False":
-            reason = one.get("reason")
+    for condition in (document.get("status") or {}).get("conditions") or ():
+        if condition.get("type") in (PROVISIONED, SUBSETS_UPDATED) and condition.get("status") == "False":
+            reason = condition.get("reason")
             code = Code(reason) if reason in NOT_WRITTEN else Code.WRITE_FAILED
             yield Wait(
                 code=code,
-                words=str(one.get("message") or ""),
-                since=one.get("lastTransitionTime") or "",
+                words=str(condition.get("message") or ""),
+                since=condition.get("lastTransitionTime") or "",
                 remedy=CODES[code].helps,
             )
 
@@ -149,7 +156,7 @@ async def _of_workload(
             inner = await look(client, kind, workload.key, now=now, settings=settings)
         except NotFoundError:
             return Explanation(kind="", namespace="", name="", verdict="moving", headline="")
-        found = explain(inner, inner.plan(), way_back=way_back)
+        explanation = explain(inner, inner.plan(), way_back=way_back)
     else:
         document = decode(await client.get(workload.resource, workload.namespace, workload.name))
         in_order = _goes_in_order(document)
@@ -157,7 +164,7 @@ async def _of_workload(
             with_way_back(wait, way_back, replaces_stuck=not in_order, namespace=workload.namespace)
             for wait in _of_built_in(sight, workload, document, now)
         )
-        found = Explanation(
+        explanation = Explanation(
             kind=workload.resource.kind,
             namespace=workload.namespace,
             name=workload.name,
@@ -166,18 +173,19 @@ async def _of_workload(
             waits=waits,
         )
     listed = (
-        msgspec.structs.replace(one, words=f"{one.words} (subset {workload.subset})") for one in found.waits
+        msgspec.structs.replace(wait, words=f"{wait.words} (subset {workload.subset})")
+        for wait in explanation.waits
     )
-    return msgspec.structs.replace(found, waits=tuple(listed))
+    return msgspec.structs.replace(explanation, waits=tuple(listed))
 
 
 def _of_built_in(sight: Sight, workload: SubsetWorkload, document: Document, now: Instant) -> Iterator[Wait]:
     """Of a Deployment or StatefulSet: what its conditions say, and its pods."""
     kind = type_of(workload.template)
-    for one in (document.get("status") or {}).get("conditions") or ():
-        if one.get("type") == "ReplicaFailure" and one.get("status") == "True":
-            words = f"{kind} {workload.name} cannot create pods: {one.get('message')}"
-            yield Wait(code=Code.WRITE_FAILED, words=words, since=one.get("lastTransitionTime") or "")
+    for condition in (document.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            words = f"{kind} {workload.name} cannot create pods: {condition.get('message')}"
+            yield Wait(code=Code.WRITE_FAILED, words=words, since=condition.get("lastTransitionTime") or "")
     if document["spec"].get("paused"):
         remedy = "set spec.template.deploymentTemplate.spec.paused to false"
         yield Wait(code=Code.PAUSED, words=f"{kind} {workload.name} is paused", remedy=remedy)

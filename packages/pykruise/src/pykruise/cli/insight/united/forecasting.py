@@ -43,13 +43,13 @@ async def forecast_united(
         batches=tuple(_batches(sight, plan)),
         batches_title="Subsets",
         notes=tuple(_notes(plan, plan.waiting)),
-        within=tuple([one async for one in _within(client, sight, plan, now, settings)]),
+        within=tuple([item async for item in _within(client, sight, plan, now, settings)]),
     )
 
 
 def _batches(sight: Sight, plan: Plan) -> Iterator[Batch]:
     """What is done to workloads and pods."""
-    workloads = {one.key: one for one in sight.snapshot.workloads}
+    workloads = {workload.key: workload for workload in sight.snapshot.workloads}
     number = 0
     for stage in plan.stages:
         fates = [
@@ -82,7 +82,7 @@ def _change_of(step: Step, workload: SubsetWorkload | None) -> str:
 def _notes(plan: Plan, waiting: Reason | None) -> Iterator[str]:
     yield from (note.message for note in plan.notes)
     entries = (plan.status or {}).get("subsetStatuses") or ()
-    sizes = [f"{one['name']} {one.get('replicas') or 0}" for one in entries]
+    sizes = [f"{entry['name']} {entry.get('replicas') or 0}" for entry in entries]
     if sizes and not plan.notes:
         yield f"in the end subsets that are there have: {', '.join(sizes)}"
     if waiting is not None and waiting.remedy and not plan.notes:

@@ -131,13 +131,13 @@ class Authorizer:
                     yield binding, subject
 
     def _bindings(self, namespace: str) -> Sequence[_Binding]:
-        found = self._known.get(namespace)
-        if found is None:
+        bindings = self._known.get(namespace)
+        if bindings is None:
             shelf = BINDINGS if namespace else CLUSTER_BINDINGS
             page = self._storage.scan(shelf, namespace=namespace)
-            found = tuple(self._binding(decode(stored.raw)) for stored in page.items)
-            self._known[namespace] = found
-        return found
+            bindings = tuple(self._binding(decode(stored.raw)) for stored in page.items)
+            self._known[namespace] = bindings
+        return bindings
 
     def _binding(self, doc: Document) -> _Binding:
         namespace, role = doc["metadata"].get("namespace") or "", doc.get("roleRef") or {}

@@ -45,7 +45,7 @@ def make_first_roles(core: "Core") -> None:
 
 @cache
 def _policy() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = orjson.loads(
+    policy: dict[str, list[dict[str, Any]]] = orjson.loads(
         package_data("pykruise.sandbox", "bootstrap_policy.json")
     )
-    return found
+    return policy

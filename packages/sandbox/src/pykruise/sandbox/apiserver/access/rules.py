@@ -100,14 +100,14 @@ def _resource_covers(held: Sequence[str], resource: str) -> bool:
 
 def compacted(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Grants put together again as messages show them: the verbs for one thing in one rule."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for rule in rules:
         what = {member: value for member, value in rule.items() if member != "verbs"}
         is_simple = "nonResourceURLs" not in rule
         key = repr(sorted(what.items())) if is_simple else repr(rule)
-        known = found.setdefault(key, {**what, "verbs": []})
+        known = result.setdefault(key, {**what, "verbs": []})
         known["verbs"] += [verb for verb in rule["verbs"] if verb not in known["verbs"]]
-    return list(found.values())
+    return list(result.values())
 
 
 _MEMBERS: Final = (

@@ -119,7 +119,7 @@ def _encoded(data: bytes) -> str:
 
 def _decoded(text: str) -> dict[str, Any] | None:
     try:
-        found = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        result = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (binascii.Error, orjson.JSONDecodeError, UnicodeEncodeError):
         return None
-    return found if isinstance(found, dict) else None
+    return result if isinstance(result, dict) else None

@@ -128,9 +128,9 @@ def _check_variable(doc: Doc, path: str, names: frozenset[str], known: frozenset
 
 def _check_own_expression(text: str, path: str, names: frozenset[str], known: frozenset[str]) -> Causes:
     """An expression that may use the variables that come before it."""
-    found = list(check_expression(text, path, names))
-    yield from found
-    if found:
+    causes = list(check_expression(text, path, names))
+    yield from causes
+    if causes:
         return
     unknown = [name for name in used_variables(text) if name not in known]
     if unknown:

@@ -60,10 +60,10 @@ class NamespaceStrategy(Strategy):
         return new
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         for name in (doc.get("spec") or {}).get("finalizers") or ():
-            found += check_finalizer(name, "spec.finalizers")
-        return found
+            causes += check_finalizer(name, "spec.finalizers")
+        return causes
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         return []
@@ -113,15 +113,15 @@ class NodeStrategy(Strategy):
         return list(_check_node(doc))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = list(_check_node(new))
+        causes = list(_check_node(new))
         before, after = old.get("spec") or {}, new.get("spec") or {}
         if any(before.get(field) and before[field] != after.get(field) for field in ("podCIDR", "podCIDRs")):
             detail = 'node updates may not change podCIDR except from "" to valid'
-            found.append(forbidden("spec.podCIDRs", detail))
+            causes.append(forbidden("spec.podCIDRs", detail))
         if before.get("providerID") and before["providerID"] != after.get("providerID"):
             detail = 'node updates may not change providerID except from "" to valid'
-            found.append(forbidden("spec.providerID", detail))
-        return found
+            causes.append(forbidden("spec.providerID", detail))
+        return causes
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         return list(_check_node(new))
@@ -217,10 +217,10 @@ class SecretStrategy(Strategy):
         return list(_check_secret(doc))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = []
+        causes = []
         if new.get("type") != old.get("type"):
-            found.append(invalid("type", new.get("type"), "field is immutable"))
-        return [*found, *_check_frozen(new, old, ("data",)), *_check_secret(new)]
+            causes.append(invalid("type", new.get("type"), "field is immutable"))
+        return [*causes, *_check_frozen(new, old, ("data",)), *_check_secret(new)]
 
 
 def _check_secret(doc: Doc) -> Causes:
@@ -283,13 +283,13 @@ class EventStrategy(Strategy):
         self._subject = subject
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        found = self._check(doc)
+        causes = self._check(doc)
         if self._subject == "regarding":
             if not doc.get("eventTime"):
-                found.append(required("eventTime"))
+                causes.append(required("eventTime"))
             if doc.get("type") not in ("Normal", "Warning"):
-                found.append(invalid("type", "", f"has invalid value: {doc.get('type') or ''}"))
-        return found
+                causes.append(invalid("type", "", f"has invalid value: {doc.get('type') or ''}"))
+        return causes
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         return self._check(new)
@@ -297,17 +297,17 @@ class EventStrategy(Strategy):
     def _check(self, doc: Document) -> list[Cause]:
         about = (doc.get(self._subject) or {}).get("namespace") or ""
         namespace = (doc.get("metadata") or {}).get("namespace") or ""
-        found: list[Cause] = []
+        causes: list[Cause] = []
         # Events about something without a namespace go to "default" or "kube-system".
         expected = ("", "default", "kube-system") if not about else (about,)
         if namespace not in expected:
-            found.append(invalid("involvedObject.namespace", about, "does not match event.namespace"))
+            causes.append(invalid("involvedObject.namespace", about, "does not match event.namespace"))
         if doc.get("eventTime"):
             controller = "reportingComponent" if self._subject == "involvedObject" else "reportingController"
             for field in (controller, "reportingInstance", "action", "reason"):
                 if not doc.get(field):
-                    found.append(required(field))
-        return found
+                    causes.append(required(field))
+        return causes
 
 
 class EndpointsStrategy(Strategy):
@@ -320,9 +320,9 @@ class EndpointsStrategy(Strategy):
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         for index, subset in enumerate(doc.get("subsets") or ()):
             if not subset.get("addresses") and not subset.get("notReadyAddresses"):
                 detail = "must specify `addresses` or `notReadyAddresses`"
-                found.append(required(f"subsets[{index}]", detail))
-        return found
+                causes.append(required(f"subsets[{index}]", detail))
+        return causes

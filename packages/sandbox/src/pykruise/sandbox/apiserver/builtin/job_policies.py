@@ -186,7 +186,7 @@ def _check_exit_codes(codes: Doc, path: str, names: frozenset[str]) -> Causes:
             yield invalid(f"{path}.values[{index}]", value, "must not be 0 for the In operator")
         if value in values[:index]:
             yield duplicate(f"{path}.values[{index}]", value)
-    if any(one > other for one, other in pairwise(values)):
+    if any(value > other for value, other in pairwise(values)):
         shown = f"[{','.join(str(value) for value in values)}]"
         yield invalid_shown(f"{path}.values", shown, "must be ordered")
 

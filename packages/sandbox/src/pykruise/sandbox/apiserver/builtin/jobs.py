@@ -61,8 +61,8 @@ class JobStrategy(Strategy):
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         # A real server checks an update as a new object and as an update, and tells each fault both times.
-        found = [*_check_generated_selector(new), *_check_job(new["spec"]), *_check_job(new["spec"])]
-        return found + list(_check_job_changes(new["spec"], old["spec"]))
+        causes = [*_check_generated_selector(new), *_check_job(new["spec"]), *_check_job(new["spec"])]
+        return causes + list(_check_job_changes(new["spec"], old["spec"]))
 
 
 def _fill_job_spec(spec: Document) -> None:

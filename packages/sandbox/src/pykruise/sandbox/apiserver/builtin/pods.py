@@ -48,13 +48,13 @@ class PodStrategy(Strategy):
 
     def validate_create(self, doc: Document) -> list[Cause]:
         spec = doc.get("spec") or {}
-        found = list(_check_pod(doc))
+        causes = list(_check_pod(doc))
         if spec.get("ephemeralContainers"):
-            found.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+            causes.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
         if spec.get("nodeName") and spec.get("schedulingGates"):
             detail = "cannot be set until all schedulingGates have been cleared"
-            found.append(forbidden("spec.nodeName", detail))
-        return found
+            causes.append(forbidden("spec.nodeName", detail))
+        return causes
 
     def prepare_update(self, new: Document, old: Document) -> Document:
         keep(new, old, "status")
@@ -75,8 +75,8 @@ class PodStrategy(Strategy):
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         if new["spec"] == old["spec"]:
             return []  # what is stored was found valid
-        found = list(_check_pod(new))
-        return found + list(_check_changes(new["spec"], old["spec"]))
+        causes = list(_check_pod(new))
+        return causes + list(_check_changes(new["spec"], old["spec"]))
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         return list(_check_status(new, old))
@@ -341,12 +341,12 @@ class BindError(Exception):
 def check_binding(binding: Mapping[str, Any]) -> list[Cause]:
     """Field errors of a Binding."""
     target = binding.get("target") or {}
-    found = []
+    causes = []
     if target.get("kind") not in (None, "", "Node"):
-        found.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+        causes.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
     if not target.get("name"):
-        found.append(required("target.name"))
-    return found
+        causes.append(required("target.name"))
+    return causes
 
 
 def bind(pod: Document, binding: Mapping[str, Any], *, now: Instant | None = None) -> Document:
@@ -452,14 +452,14 @@ def add_ephemeral_containers(new: Document, old: Document) -> Document:
 
 def check_ephemeral_containers(new: Document, old: Document) -> list[Cause]:
     """Field errors of added ephemeral containers; the ones there may neither go nor change."""
-    found = list(_check_pod(new))
+    causes = list(_check_pod(new))
     after = {each.get("name"): each for each in new["spec"].get("ephemeralContainers") or ()}
     for container in old["spec"].get("ephemeralContainers") or ():
         name = container.get("name")
         if name not in after:
             detail = f'existing ephemeral containers "{name}" may not be removed\n'
-            found.append(forbidden("spec.ephemeralContainers", detail))
+            causes.append(forbidden("spec.ephemeralContainers", detail))
         elif not same(after[name], container):
             detail = f'existing ephemeral containers "{name}" may not be changed\n'
-            found.append(forbidden("spec.ephemeralContainers", detail))
-    return found
+            causes.append(forbidden("spec.ephemeralContainers", detail))
+    return causes

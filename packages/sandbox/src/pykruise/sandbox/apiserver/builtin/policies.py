@@ -48,10 +48,10 @@ class PodDisruptionBudgetStrategy(Strategy):
         return list(_check_budget(doc.get("spec") or {}))
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
-            found += check_not_negative((new.get("status") or {}).get(field), f"status.{field}")
-        return found
+            causes += check_not_negative((new.get("status") or {}).get(field), f"status.{field}")
+        return causes
 
 
 def _check_budget(spec: Doc) -> Causes:
@@ -89,7 +89,7 @@ class HorizontalPodAutoscalerStrategy(Strategy):
                 given = behavior.get(direction) or {}
                 behavior[direction] = {
                     **rules,
-                    **{name: one for name, one in given.items() if one is not None},
+                    **{name: value for name, value in given.items() if value is not None},
                 }
         return doc
 
@@ -144,7 +144,7 @@ def _check_autoscaler(spec: Doc) -> Causes:
     metrics = spec.get("metrics") or ()
     for number, metric in enumerate(metrics):
         yield from _check_metric(metric, f"spec.metrics[{number}]")
-    if least == 0 and not any(one.get("type") in ("Object", "External") for one in metrics):
+    if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         text = "must specify at least one Object or External metric to support scaling to zero replicas"
         yield forbidden("spec.metrics", text)
 
@@ -175,14 +175,14 @@ class LeaseStrategy(Strategy):
     allows_unconditional_update = False
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        spec, found = doc.get("spec") or {}, []
+        spec, causes = doc.get("spec") or {}, []
         seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         if seconds is not None and seconds <= 0:
-            found.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+            causes.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
         if transitions is not None and transitions < 0:
             detail = "must be greater than or equal to 0"
-            found.append(invalid("spec.leaseTransitions", transitions, detail))
-        return found
+            causes.append(invalid("spec.leaseTransitions", transitions, detail))
+        return causes
 
 
 class PriorityClassStrategy(Strategy):
@@ -202,11 +202,11 @@ class PriorityClassStrategy(Strategy):
         return list(_check_priority_class(doc))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = []
+        causes = []
         if new.get("value") != old.get("value"):
-            found.append(forbidden("value", "may not be changed in an update."))
+            causes.append(forbidden("value", "may not be changed in an update."))
         policies = new.get("preemptionPolicy"), old.get("preemptionPolicy")
-        return [*found, *check_immutable(*policies, "preemptionPolicy")]
+        return [*causes, *check_immutable(*policies, "preemptionPolicy")]
 
 
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

@@ -78,11 +78,11 @@ class ResourceQuotaStrategy(Strategy):
         return new
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = self.validate_create(new)
+        causes = self.validate_create(new)
         scopes, before = ((doc.get("spec") or {}).get("scopes") or () for doc in (new, old))
         if set(scopes) != set(before):
-            found.append(invalid("spec.scopes", list(scopes), "field is immutable"))
-        return found
+            causes.append(invalid("spec.scopes", list(scopes), "field is immutable"))
+        return causes
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         status = new.get("status") or {}
@@ -142,8 +142,12 @@ def _check_scope_selector(spec: Document) -> Causes:
         return
     path = "spec.scopeSelector.matchExpressions"
     names = []
-    for one in selector.get("matchExpressions") or ():
-        name, operator, values = one.get("scopeName") or "", one.get("operator") or "", one.get("values")
+    for expression in selector.get("matchExpressions") or ():
+        name, operator, values = (
+            expression.get("scopeName") or "",
+            expression.get("operator") or "",
+            expression.get("values"),
+        )
         names.append(name)
         if name not in _SCOPES:
             yield invalid(f"{path}.scopeName", name, "unsupported scope")
@@ -202,16 +206,16 @@ class LimitRangeStrategy(Strategy):
         return doc
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         types: set[str] = set()
         for index, item in enumerate((doc.get("spec") or {}).get("limits") or ()):
             kind, place = item.get("type") or "", f"spec.limits[{index}]"
-            found += _check_type(kind, f"{place}.type")
+            causes += _check_type(kind, f"{place}.type")
             if kind in types:
-                found.append(duplicate(f"{place}.type", kind))
+                causes.append(duplicate(f"{place}.type", kind))
             types.add(kind)
-            found += _check_item(item, kind, place)
-        return found
+            causes += _check_item(item, kind, place)
+        return causes
 
 
 def _check_type(kind: str, place: str) -> Causes:
@@ -234,7 +238,7 @@ def _check_item(item: Mapping[str, Any], kind: str, place: str) -> Causes:
     if kind == "PersistentVolumeClaim" and "storage" not in {*fields["min"], *fields["max"]}:
         text = "either minimum or maximum storage value is required, but neither was provided"
         yield required(f"{place}.limits", text)
-    for resource in sorted({one for values in fields.values() for one in values}):
+    for resource in sorted({value for values in fields.values() for value in values}):
         yield from _check_order(fields, resource, place)
         yield from _check_ratio(fields, resource, place)
 

@@ -87,15 +87,15 @@ class RoleBindingStrategy(Strategy):
         return list(_check_binding(doc, namespaced=self._namespaced))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = self.validate_create(new)
+        causes = self.validate_create(new)
         role = new.get("roleRef") or {}
         if not same(role, old.get("roleRef")):
             shown = ", ".join(
                 f"{field}:{quoted(role.get(key) or '')}"
                 for field, key in (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))
             )
-            found.append(invalid_shown("roleRef", f"rbac.RoleRef{{{shown}}}", "cannot change roleRef"))
-        return found
+            causes.append(invalid_shown("roleRef", f"rbac.RoleRef{{{shown}}}", "cannot change roleRef"))
+        return causes
 
 
 def _check_binding(doc: Doc, *, namespaced: bool) -> Causes:

@@ -91,12 +91,12 @@ class ServiceStrategy(Strategy):
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
         before, after = old.get("spec") or {}, new.get("spec") or {}
-        found: list[Cause] = []
+        causes: list[Cause] = []
         kept = "ExternalName" not in (before.get("type"), after.get("type"))
         if kept and before.get("clusterIP") and before["clusterIP"] != after.get("clusterIP"):
             detail = "may not change once set"
-            found.append(invalid_shown("spec.clusterIPs[0]", _shown_ips(after), detail))
-        return [*found, *_check_service(after)]
+            causes.append(invalid_shown("spec.clusterIPs[0]", _shown_ips(after), detail))
+        return [*causes, *_check_service(after)]
 
 
 def _shown_ips(spec: Doc) -> str:

@@ -56,12 +56,12 @@ class PersistentVolumeClaimStrategy(Strategy):
         return [*self.validate_create(new), *_check_claim_changes(new, old)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
-        found = []
+        causes = []
         for resource, amount in ((new.get("status") or {}).get("capacity") or {}).items():
             if parse_quantity(amount) < 0:
                 path = f"status.capacity[{resource}]"
-                found.append(invalid(path, int(parse_quantity(amount)), "must be a valid resource quantity"))
-        return found
+                causes.append(invalid(path, int(parse_quantity(amount)), "must be a valid resource quantity"))
+        return causes
 
 
 def _protect(doc: Document, finalizer: str) -> None:
@@ -194,15 +194,15 @@ class PersistentVolumeStrategy(Strategy):
         return list(_check_volume(doc.get("spec") or {}))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = list(_check_volume(new["spec"]))
+        causes = list(_check_volume(new["spec"]))
         after, before = _source(new["spec"]), _source(old["spec"])
         if not same(after, before):
             detail = (
                 f"spec.persistentvolumesource is immutable after creation\n{_changed_fields(after, before)}"
             )
-            found.append(forbidden("spec.persistentvolumesource", detail))
+            causes.append(forbidden("spec.persistentvolumesource", detail))
         mode = new["spec"].get("volumeMode"), old["spec"].get("volumeMode")
-        return [*found, *check_immutable(*mode, "volumeMode")]
+        return [*causes, *check_immutable(*mode, "volumeMode")]
 
 
 def _source(spec: Doc) -> Document:
@@ -251,13 +251,13 @@ class StorageClassStrategy(Strategy):
         return list(_check_storage_class(doc))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = [
+        causes = [
             forbidden(field, f"updates to {field} are forbidden.")
             for field in ("parameters", "provisioner", "reclaimPolicy")
             if not same(new.get(field), old.get(field))
         ]
         modes = new.get("volumeBindingMode"), old.get("volumeBindingMode")
-        return [*found, *check_immutable(*modes, "volumeBindingMode")]
+        return [*causes, *check_immutable(*modes, "volumeBindingMode")]
 
 
 def _check_storage_class(doc: Doc) -> Causes:

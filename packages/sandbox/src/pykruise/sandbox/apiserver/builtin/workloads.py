@@ -100,7 +100,7 @@ class DeploymentStrategy(_WorkloadStrategy):
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         status = new.get("status") or {}
-        found = list(
+        causes = list(
             _check_counts(
                 status,
                 "status",
@@ -108,7 +108,7 @@ class DeploymentStrategy(_WorkloadStrategy):
                 ready="readyReplicas",
             )
         )
-        return [*found, *_check_collisions(new, old)]
+        return [*causes, *_check_collisions(new, old)]
 
 
 def _check_deployment(spec: Doc) -> Causes:
@@ -246,20 +246,20 @@ class StatefulSetStrategy(_WorkloadStrategy):
         return list(_check_stateful_set(doc.get("spec") or {}))
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = self.validate_create(new)
+        causes = self.validate_create(new)
         before, after = (
             {key: value for key, value in doc["spec"].items() if key not in _STATEFUL_SET_CHANGES}
             for doc in (old, new)
         )
         if not same(before, after):
-            found.append(forbidden("spec", _STATEFUL_SET_FIXED))
-        return found
+            causes.append(forbidden("spec", _STATEFUL_SET_FIXED))
+        return causes
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
         status = new.get("status") or {}
         fields = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-        found = list(_check_counts(status, "status", fields, ready="status.readyReplicas"))
-        return [*found, *_check_collisions(new, old)]
+        causes = list(_check_counts(status, "status", fields, ready="status.readyReplicas"))
+        return [*causes, *_check_collisions(new, old)]
 
 
 _STATEFUL_SET_CHANGES: Final = frozenset(
@@ -298,11 +298,13 @@ def _check_stateful_set(spec: Doc) -> Causes:
 def _with_claim_volumes(spec: Doc) -> Doc:
     """The template with the volumes of claim templates, which its containers may mount."""
     template: Doc = spec.get("template") or {}
-    names = [(one.get("metadata") or {}).get("name") for one in spec.get("volumeClaimTemplates") or ()]
+    names = [
+        (template.get("metadata") or {}).get("name") for template in spec.get("volumeClaimTemplates") or ()
+    ]
     if not names:
         return template
     pod: Doc = template.get("spec") or {}
-    own = [one for one in pod.get("volumes") or () if one.get("name") not in names]
+    own = [volume for volume in pod.get("volumes") or () if volume.get("name") not in names]
     claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
     return {**template, "spec": {**pod, "volumes": [*own, *claimed]}}
 
@@ -377,11 +379,11 @@ class DaemonSetStrategy(_WorkloadStrategy):
         return [*_reported_twice(self.validate_create(new)), *_check_selector_kept(new, old)]
 
     def validate_status_update(self, new: Document, old: Document) -> list[Cause]:
-        found: list[Cause] = []
+        causes: list[Cause] = []
         for field, value in (new.get("status") or {}).items():
             if isinstance(value, int):
-                found += check_not_negative(value, f"status.{field}")
-        return [*found, *_check_collisions(new, old)]
+                causes += check_not_negative(value, f"status.{field}")
+        return [*causes, *_check_collisions(new, old)]
 
 
 _TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -438,17 +440,17 @@ class ControllerRevisionStrategy(Strategy):
     """ControllerRevisions: a snapshot that never changes, and its number, which may."""
 
     def validate_create(self, doc: Document) -> list[Cause]:
-        found = list(check_not_negative(doc.get("revision"), "revision"))
+        causes = list(check_not_negative(doc.get("revision"), "revision"))
         data = doc.get("data")
         if data is None:
-            found.append(required("data", "data is mandatory"))
+            causes.append(required("data", "data is mandatory"))
         elif not isinstance(data, dict):
-            found.append(required("data", "data must be a valid JSON object"))
-        return found
+            causes.append(required("data", "data must be a valid JSON object"))
+        return causes
 
     def validate_update(self, new: Document, old: Document) -> list[Cause]:
-        found = list(check_not_negative(new.get("revision"), "revision"))
-        return [*found, *check_immutable(new.get("data"), old.get("data"), "data")]
+        causes = list(check_not_negative(new.get("revision"), "revision"))
+        return [*causes, *check_immutable(new.get("data"), old.get("data"), "data")]
 
 
 class PodTemplateStrategy(Strategy):
@@ -468,9 +470,9 @@ class PodTemplateStrategy(Strategy):
 # --- shared ---
 
 
-def _reported_twice(found: list[Cause]) -> list[Cause]:
+def _reported_twice(causes: list[Cause]) -> list[Cause]:
     """Updates of some kinds are checked as a new object and as an update, and tell each fault both times."""
-    return [*found, *found]
+    return [*causes, *causes]
 
 
 def _check_selector_and_template(

@@ -217,9 +217,9 @@ def _better(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
 
 
 def _subresources(resource: Resource, subresources: Mapping[str, Any]) -> dict[str, Subresource]:
-    found = {}
+    result = {}
     if "status" in subresources:
-        found["status"] = Subresource(
+        result["status"] = Subresource(
             name="status",
             group=resource.group,
             version=resource.version,
@@ -227,10 +227,10 @@ def _subresources(resource: Resource, subresources: Mapping[str, Any]) -> dict[s
             verbs=_SUBRESOURCE_VERBS,
         )
     if subresources.get("scale"):
-        found["scale"] = Subresource(
+        result["scale"] = Subresource(
             name="scale", group="autoscaling", version="v1", kind="Scale", verbs=_SUBRESOURCE_VERBS
         )
-    return found
+    return result
 
 
 def _scale_paths(scale: Mapping[str, Any] | None) -> ScalePaths | None:

@@ -64,8 +64,8 @@ class Definitions:
         doc, entries = read_crd(stored.raw)
         if (conversions := self._conversions) is not None:
             entries = tuple(
-                msgspec.structs.replace(one, converter=conversions.converter(doc, one.resource.version))
-                for one in entries
+                msgspec.structs.replace(entry, converter=conversions.converter(doc, entry.resource.version))
+                for entry in entries
             )
         accepted = (doc.get("status") or {}).get("acceptedNames") or {}
         self._names[name] = {

@@ -24,12 +24,12 @@ def _find(text: str, pattern: str) -> str:
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found = [match[0] for match in compile_pattern(pattern).finditer(text)]
-    return found if limit < 0 else found[:limit]
+    result = [match[0] for match in compile_pattern(pattern).finditer(text)]
+    return result if limit < 0 else result[:limit]
 
 
 def _is_sorted(items: Sequence[Any]) -> bool:
-    return all(one <= other for one, other in pairwise(items))
+    return all(value <= other for value, other in pairwise(items))
 
 
 def _index_of(items: Any, item: Any, *start: int) -> int:
@@ -149,8 +149,8 @@ def _as_integer(value: Any) -> int:
     return nano // _NANO
 
 
-def _compare(one: Any, other: Any) -> int:
-    left, right = _nano(one), _nano(other)
+def _compare(item: Any, other: Any) -> int:
+    left, right = _nano(item), _nano(other)
     return (left > right) - (left < right)
 
 
@@ -163,14 +163,14 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "format": _format,
     "quantity": _quantity,
     "isQuantity": _is_quantity,
-    "isGreaterThan": lambda one, other: _compare(one, other) > 0,
-    "isLessThan": lambda one, other: _compare(one, other) < 0,
+    "isGreaterThan": lambda item, other: _compare(item, other) > 0,
+    "isLessThan": lambda item, other: _compare(item, other) < 0,
     "compareTo": _compare,
-    "add": lambda one, other: _of_nano(_nano(one) + _nano(other)),
-    "sub": lambda one, other: _of_nano(_nano(one) - _nano(other)),
-    "sign": lambda one: _compare(one, _of_nano(0)),
-    "isInteger": lambda one: not _nano(one) % _NANO,
+    "add": lambda item, other: _of_nano(_nano(item) + _nano(other)),
+    "sub": lambda item, other: _of_nano(_nano(item) - _nano(other)),
+    "sign": lambda item: _compare(item, _of_nano(0)),
+    "isInteger": lambda item: not _nano(item) % _NANO,
     "asInteger": _as_integer,
-    "asApproximateFloat": lambda one: _nano(one) / _NANO,
+    "asApproximateFloat": lambda item: _nano(item) / _NANO,
 }
 """Functions and methods alike, by name; a method gets its receiver first."""

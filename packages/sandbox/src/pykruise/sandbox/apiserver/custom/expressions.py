@@ -80,14 +80,14 @@ def compile_expression(text: str, variables: frozenset[str]) -> Expression:
     except Exception as err:
         message = str(err).partition(": ")[2] or str(err)
         raise ExpressionError(message) from err
-    found = Expression(text, program)
+    expression = Expression(text, program)
     missing = [name for name in sorted(program.functions()) if not _is_known(name)]
     bound = set(_BOUND.findall(text))
-    missing += sorted(found.variables - variables - _TYPES - _LIBRARIES - bound)
+    missing += sorted(expression.variables - variables - _TYPES - _LIBRARIES - bound)
     if missing:
         lines = [_undeclared(text, name) for name in missing]
         raise ExpressionError("\n".join(lines))
-    return found
+    return expression
 
 
 def conditions_hold(conditions: Iterable[Expression], variables: Mapping[str, Any]) -> bool:

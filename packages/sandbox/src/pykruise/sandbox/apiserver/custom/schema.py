@@ -34,9 +34,9 @@ from pykruise.sandbox.apiserver.schemas.validations import compile_rules, rule_o
 class NotStructuralError(ValueError):
     """A schema that a CRD may not have; `causes` hold every offence with its field path."""
 
-    def __init__(self, found: Sequence[Cause]) -> None:
-        super().__init__("; ".join(f"{cause.field}: {cause.message}" for cause in found))
-        self.causes = tuple(found)
+    def __init__(self, value: Sequence[Cause]) -> None:
+        super().__init__("; ".join(f"{cause.field}: {cause.message}" for cause in value))
+        self.causes = tuple(value)
 
 
 class StructuralSchema:
@@ -69,14 +69,14 @@ class StructuralSchema:
 
     @classmethod
     def _checked(cls, node: Schema, path: str) -> "StructuralSchema":
-        found = sorted(offences(node, ROOT, path), key=lambda cause: f"{cause.field}: {cause.message}")
-        found = found or list(rule_offences(node, path))
-        if found:
-            raise NotStructuralError(found)
+        result = sorted(offences(node, ROOT, path), key=lambda cause: f"{cause.field}: {cause.message}")
+        result = result or list(rule_offences(node, path))
+        if result:
+            raise NotStructuralError(result)
         schema = cls(node)
-        found = list(bad_defaults(node, path))
-        if found:
-            raise NotStructuralError(found)
+        result = list(bad_defaults(node, path))
+        if result:
+            raise NotStructuralError(result)
         return schema
 
     def default(self, obj: Document) -> Document:
@@ -103,17 +103,17 @@ class StructuralSchema:
         With `old`, errors in parts that an update leaves as they were are not reported, so that a schema may
         be tightened without blocking objects stored before (the server calls this ratcheting).
         """
-        found: Found = []
-        self._check(obj, None, found)
+        result: Found = []
+        self._check(obj, None, result)
         for check in (self._check_embedded, self._check_lists):
             if check:
-                check(obj, None, found)
-        unreadable = self._rules is not None and any(cause.reason in _BLOCKING for _, cause in found)
+                check(obj, None, result)
+        unreadable = self._rules is not None and any(cause.reason in _BLOCKING for _, cause in result)
         if self._rules is not None and not unreadable:
-            self._rules.check(obj, old, found)
-        if found and old is not None:
-            found = [(path, cause) for path, cause in found if not unchanged(path, obj, old, self._node)]
-        return [cause for _, cause in found] + ([_NOT_CHECKED] if unreadable else [])
+            self._rules.check(obj, old, result)
+        if result and old is not None:
+            result = [(path, cause) for path, cause in result if not unchanged(path, obj, old, self._node)]
+        return [cause for _, cause in result] + ([_NOT_CHECKED] if unreadable else [])
 
 
 _BLOCKING: Final = ("FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany", "FieldValueTypeInvalid")

@@ -76,9 +76,9 @@ class UnconvertibleError(ValueError):
 class ConflictsError(Exception):
     """The applied document changes what others own."""
 
-    def __init__(self, found: Sequence[Conflict]) -> None:
-        super().__init__(conflict_message(found))
-        self.conflicts = tuple(found)
+    def __init__(self, value: Sequence[Conflict]) -> None:
+        super().__init__(conflict_message(value))
+        self.conflicts = tuple(value)
 
 
 class Applied(NamedTuple):
@@ -159,8 +159,8 @@ async def applied(
     if not force:
         _check_conflicts(others, changes, allowed)
     for entry in others:
-        found = changes[entry.api_version]
-        entry.fields = difference(difference(set_of(entry), found.changed), found.removed)
+        result = changes[entry.api_version]
+        entry.fields = difference(difference(set_of(entry), result.changed), result.removed)
     is_changed = not changes[own].is_nothing
     if is_changed:
         mine.time = now
@@ -178,7 +178,7 @@ async def changes_by_version(
     before: Mapping[str, Document], after: Document, versions: Versions, *, own: str
 ) -> dict[str, Taken]:
     """How an object changes in each version of `before`; `after` is in the version `own`. Raises UnconvertibleError."""
-    found: dict[str, Taken] = {}
+    result: dict[str, Taken] = {}
     for version, old in before.items():
         new = after
         if version != own:
@@ -186,8 +186,8 @@ async def changes_by_version(
         ignored = versions.ignored(version)
         changes = compare(*unlike(old, new, ignored), versions.shape(version))
         changed = without(union(changes.added, changes.modified), ignored)
-        found[version] = Taken(changed, without(changes.removed, ignored))
-    return found
+        result[version] = Taken(changed, without(changes.removed, ignored))
+    return result
 
 
 async def _viewed(doc: Document, version: str, versions: Versions, *, failing: str) -> Document:
@@ -247,12 +247,12 @@ async def _with_owned(
 
 
 def _check_conflicts(others: Iterable[Entry], changes: Mapping[str, Taken], allowed: FieldSet) -> None:
-    found: list[Conflict] = []
+    conflicts: list[Conflict] = []
     for entry in others:
         changed = difference(changes[entry.api_version].changed, allowed)
-        found += [Conflict(path, _called(entry)) for path in paths(intersection(set_of(entry), changed))]
-    if found:
-        raise ConflictsError(sorted(found, key=lambda each: (each.path, each.manager)))
+        conflicts += [Conflict(path, _called(entry)) for path in paths(intersection(set_of(entry), changed))]
+    if conflicts:
+        raise ConflictsError(sorted(conflicts, key=lambda each: (each.path, each.manager)))
 
 
 def _called(entry: Entry) -> str:
@@ -265,12 +265,12 @@ def _called(entry: Entry) -> str:
     return f"{text} using {entry.api_version}"
 
 
-def conflict_message(found: Sequence[Conflict]) -> str:
+def conflict_message(value: Sequence[Conflict]) -> str:
     """What the Status of a conflict says."""
-    if len(found) == 1:
-        return f"Apply failed with 1 conflict: conflict with {found[0].manager}: {found[0].path}"
+    if len(value) == 1:
+        return f"Apply failed with 1 conflict: conflict with {value[0].manager}: {value[0].path}"
     by_manager: dict[str, list[str]] = {}
-    for conflict in found:
+    for conflict in value:
         by_manager.setdefault(conflict.manager, []).append(f"- {conflict.path}")
     texts = [f"conflicts with {name}:\n" + "\n".join(listed) for name, listed in sorted(by_manager.items())]
-    return f"Apply failed with {len(found)} conflicts: " + "\n".join(texts)
+    return f"Apply failed with {len(value)} conflicts: " + "\n".join(texts)

@@ -38,45 +38,45 @@ def _made(member: bool, children: FieldSet) -> FieldSet:
     return children
 
 
-def union(one: FieldSet, other: FieldSet) -> FieldSet:
+def union(entry: FieldSet, other: FieldSet) -> FieldSet:
     """What is in either."""
-    if one is EMPTY or one is other:
+    if entry is EMPTY or entry is other:
         return other
     if other is EMPTY:
-        return one
-    children = {step: node for step, node in one.items() if step != _SELF}
+        return entry
+    children = {step: node for step, node in entry.items() if step != _SELF}
     for step, node in other.items():
         if step != _SELF:
             mine = children.get(step)
             children[step] = node if mine is None else union(mine, node)
-    return _made(has(one) or has(other), children)
+    return _made(has(entry) or has(other), children)
 
 
-def difference(one: FieldSet, other: FieldSet) -> FieldSet:
+def difference(entry: FieldSet, other: FieldSet) -> FieldSet:
     """What is in the first and not in the second, place by place: what is below a place is on its own."""
-    if one is EMPTY or other is EMPTY:
-        return one
+    if entry is EMPTY or other is EMPTY:
+        return entry
     children = {}
-    for step, node in one.items():
+    for step, node in entry.items():
         if step != _SELF:
             theirs = other.get(step)
             left = node if theirs is None else difference(node, theirs)
             if left is not EMPTY:
                 children[step] = left
-    return _made(has(one) and not has(other), children)
+    return _made(has(entry) and not has(other), children)
 
 
-def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
+def intersection(entry: FieldSet, other: FieldSet) -> FieldSet:
     """What is in both."""
-    if one is EMPTY or other is EMPTY:
+    if entry is EMPTY or other is EMPTY:
         return EMPTY
     children = {}
-    for step, node in one.items():
+    for step, node in entry.items():
         if step != _SELF and (theirs := other.get(step)) is not None:
             both = intersection(node, theirs)
             if both is not EMPTY:
                 children[step] = both
-    return _made(has(one) and has(other), children)
+    return _made(has(entry) and has(other), children)
 
 
 def without(fields: FieldSet, dropped: FieldSet) -> FieldSet:
@@ -141,7 +141,7 @@ def _is_step(step: str) -> bool:
     if step[:2] not in ("k:", "v:", "i:"):
         return False
     try:
-        found = orjson.loads(step[2:])
+        result = orjson.loads(step[2:])
     except orjson.JSONDecodeError:
         return False
-    return isinstance(found, dict) if step[0] == "k" else step[0] == "v" or isinstance(found, int)
+    return isinstance(result, dict) if step[0] == "k" else step[0] == "v" or isinstance(result, int)

@@ -97,11 +97,11 @@ def updated(
         return kept
     state = read(kept)
     for entry in state.entries:
-        found = elsewhere.get(entry.api_version, taken) if elsewhere else taken
-        if found is None:
+        result = elsewhere.get(entry.api_version, taken) if elsewhere else taken
+        if result is None:
             entry.fields = EMPTY
         else:
-            _take(state, entry, found, not_creators)
+            _take(state, entry, result, not_creators)
     if taken.changed is not EMPTY:
         _give(state, who, taken.changed, now)
     if len(state.entries) > _MOST_UPDATERS:
@@ -180,12 +180,12 @@ def explicit(kept: bytes, doc: Document, shape: Shape, *, empty: Document, ignor
 
 def versions_in(kept: bytes) -> dict[str, bool]:
     """The versions in which managers own something, and whether a set there is still to be found."""
-    found: dict[str, bool] = {}
+    versions: dict[str, bool] = {}
     if kept:
         for entry in _READ_PARTS.decode(kept).entries:
             is_open = bytes(entry.fields) == b"null"
-            found[entry.api_version] = found.get(entry.api_version, False) or is_open
-    return found
+            versions[entry.api_version] = versions.get(entry.api_version, False) or is_open
+    return versions
 
 
 def spelled_out(kept: bytes, raw: bytes, owned_in: Callable[[str], Owned]) -> bytes:
@@ -251,7 +251,7 @@ _READ_PARTS: Final = msgspec.json.Decoder(_StateInParts)
 
 def read_entries(shown: Sequence[Mapping[str, Any]]) -> bytes | None:
     """What a client sent as managedFields; None when it cannot be read."""
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for each in shown:
         fields = each.get("fieldsV1") or {}
         if (
@@ -263,5 +263,7 @@ def read_entries(shown: Sequence[Mapping[str, Any]]) -> bytes | None:
         if fields:
             texts = (each.get("manager"), each["operation"], each.get("apiVersion"), each.get("time"))
             manager, operation, version, time = (str(text or "") for text in texts)
-            found.append(Entry(manager, operation, version, time, str(each.get("subresource") or ""), fields))
-    return written(State(found, EMPTY))
+            entries.append(
+                Entry(manager, operation, version, time, str(each.get("subresource") or ""), fields)
+            )
+    return written(State(entries, EMPTY))

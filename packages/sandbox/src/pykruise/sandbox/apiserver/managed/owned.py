@@ -92,7 +92,7 @@ def _apart(old: Document, new: Document) -> tuple[Document, Document]:
 
 def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
     """The places that a new document sets and the old one does not, or not so."""
-    found: FieldSet = {}
+    result: FieldSet = {}
     for member, value in new.items():
         before = old.get(member, ABSENT)
         if before is value or (before == value and type(before) is type(value)):
@@ -108,8 +108,8 @@ def set_between(old: Document, new: Document, shape: Shape) -> FieldSet:
             find = partial(_added_or_modified, before, value, sub)
             fields = shape.remembered(both, find, part=member)
         if fields is not EMPTY:
-            found[f"f:{member}"] = fields
-    return found or EMPTY
+            result[f"f:{member}"] = fields
+    return result or EMPTY
 
 
 def _added_or_modified(old: Any, new: Any, shape: Shape) -> FieldSet:
@@ -143,14 +143,14 @@ class Owned:
         """
         outline = tuple(self._outline(raw))
         asked = (taken, outline)
-        found = self._known.get(asked)
-        if found is None:
-            found = self._found(orjson.loads(raw), orjson.loads(taken))
+        out = self._known.get(asked)
+        if out is None:
+            out = self._found(orjson.loads(raw), orjson.loads(taken))
             if sum(len(part) for _, part in outline) <= _LONGEST_REMEMBERED:
                 if len(self._known) >= _MOST_REMEMBERED:
                     self._known.clear()
-                self._known[asked] = found
-        return found
+                self._known[asked] = out
+        return out
 
     def _found(self, doc: Document, taken: FieldSet) -> bytes:
         view = _view(doc, self._ignored)
@@ -171,18 +171,18 @@ class Owned:
 
     def _has_names_only(self, member: str) -> bool:
         """Whether the member is a map of scalars, each with an owner of its own."""
-        found = self._of_names.get(member)
-        if found is None:
+        result = self._of_names.get(member)
+        if result is None:
             shape = self._shape.field(member) or FREE
             item = shape.item()
-            found = self._of_names[member] = (
+            result = self._of_names[member] = (
                 shape.kind == "object"
                 and not shape.atomic
                 and not shape.fields()
                 and item is not None
                 and item.kind == "scalar"
             )
-        return found
+        return result
 
 
 def _outline_of_metadata(metadata: Document) -> Iterator[tuple[str, bytes | tuple[str, ...]]]:

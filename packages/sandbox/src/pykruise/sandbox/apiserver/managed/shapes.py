@@ -61,8 +61,8 @@ class Shape:
 
     def field(self, name: str) -> "Shape | None":
         """What the member of an object is; None: it may not have it."""
-        found = self.fields().get(name)
-        return found if found is not None else self.item()
+        shape = self.fields().get(name)
+        return shape if shape is not None else self.item()
 
     def item(self) -> "Shape | None":
         """What items of a list are."""
@@ -86,12 +86,12 @@ class Shape:
         if len(raw) > _LONGEST_REMEMBERED:
             return find()
         known = self._remembered
-        found = known.get((part, raw))
-        if found is None:
+        result = known.get((part, raw))
+        if result is None:
             if len(known) >= _MOST_REMEMBERED:
                 known.clear()
-            found = known[part, raw] = find()
-        return found
+            result = known[part, raw] = find()
+        return result
 
 
 _MOST_REMEMBERED: Final = 256
@@ -165,10 +165,10 @@ _KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 
 @cache
 def _directives() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    found: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
+    directives: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
         package_data("pykruise.kube", "merge_keys.json")
     )
-    return found
+    return directives
 
 
 # --- custom resources ----------------------------------------
@@ -207,10 +207,10 @@ def _object_of(node: Mapping[str, Any], *, root: bool) -> Shape:
         element = FREE
 
     def fields() -> Mapping[str, Shape]:
-        found = {name: _of_node(sub) for name, sub in properties.items()}
+        fields = {name: _of_node(sub) for name, sub in properties.items()}
         if root or node.get("x-kubernetes-embedded-resource"):
-            found |= {"apiVersion": SCALAR, "kind": SCALAR, "metadata": of_definition(_METADATA)}
-        return found
+            fields |= {"apiVersion": SCALAR, "kind": SCALAR, "metadata": of_definition(_METADATA)}
+        return fields
 
     return Shape(
         "object", atomic=node.get("x-kubernetes-map-type") == "atomic", element=element, fields=fields

@@ -62,9 +62,9 @@ def _fields_in(value: Any, shape: Shape, *, member: bool) -> FieldSet:
         for name, each in value.items():
             sub = FREE if free else shape.field(name) or FREE
             own = each is None or each == {} or free or name not in names
-            found = _fields_in(each, sub, member=own)
-            if found is not EMPTY:
-                children[f"f:{name}"] = found
+            fields = _fields_in(each, sub, member=own)
+            if fields is not EMPTY:
+                children[f"f:{name}"] = fields
         return _node(member, children)
     if isinstance(value, list) and shape.kind == "list" and not shape.atomic:
         item = shape.item() or FREE
@@ -157,12 +157,12 @@ def _everything(value: Any, shape: Shape) -> FieldSet:
     if kind == "scalar" or not value or shape.atomic:
         return _LEAF
     if isinstance(value, dict) and kind != "list":
-        found = {".": _LEAF}
+        result = {".": _LEAF}
         names = shape.fields()
         for name, each in value.items():
             sub = names.get(name) or (FREE if kind == "free" else shape.item() or FREE)
-            found["f:" + name] = _LEAF if sub.kind == "scalar" else _everything(each, sub)
-        return found
+            result["f:" + name] = _LEAF if sub.kind == "scalar" else _everything(each, sub)
+        return result
     if isinstance(value, list) and kind == "list":
         return shape.remembered(value, partial(_everything_listed, value, shape))
     return _LEAF
@@ -170,11 +170,11 @@ def _everything(value: Any, shape: Shape) -> FieldSet:
 
 def _everything_listed(value: list[Any], shape: Shape) -> FieldSet:
     item = shape.item() or FREE
-    found = {".": _LEAF}
+    result = {".": _LEAF}
     for step, each in _steps(value, shape):
         # Items with one step are of one piece.
-        found[step] = _LEAF if step in found else _everything(each, item)
-    return found
+        result[step] = _LEAF if step in result else _everything(each, item)
+    return result
 
 
 def _is_split(shape: Shape, value: Any) -> bool:
@@ -203,9 +203,9 @@ def _compare_maps(old: Any, new: Any, shape: Shape) -> Changes:
         if sub.kind == "scalar":
             parts.append((f"f:{name}", _ADDED if earlier is ABSENT else _MODIFIED))
             continue
-        found = _difference(earlier, value, sub)
-        if found is not _NOTHING:
-            parts.append((f"f:{name}", found))
+        maps = _difference(earlier, value, sub)
+        if maps is not _NOTHING:
+            parts.append((f"f:{name}", maps))
     for name, value in before.items():
         if name not in after:
             sub = (shape.field(name) or FREE) if is_object else FREE
@@ -222,9 +222,9 @@ def _compare_lists(old: Any, new: Any, shape: Shape) -> Changes:
     item = shape.item() or FREE
     parts: list[tuple[str, Changes]] = []
     for step, values in after.items():
-        found = _compare_items(before.get(step, []), values, item)
-        if found is not _NOTHING:
-            parts.append((step, found))
+        lists = _compare_items(before.get(step, []), values, item)
+        if lists is not _NOTHING:
+            parts.append((step, lists))
     for step, values in before.items():
         if step not in after:
             parts.append((step, _compare_items(values, [], item)))
@@ -232,10 +232,10 @@ def _compare_lists(old: Any, new: Any, shape: Shape) -> Changes:
 
 
 def _by_step(items: Sequence[Any], shape: Shape) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+    result: dict[str, list[Any]] = {}
     for step, item in _steps(items, shape):
-        found.setdefault(step, []).append(item)
-    return found
+        result.setdefault(step, []).append(item)
+    return result
 
 
 def _compare_items(old: list[Any], new: list[Any], item: Shape) -> Changes:
@@ -253,13 +253,13 @@ def _gathered(old: Any, new: Any, parts: list[tuple[str, Changes]]) -> Changes:
     added: FieldSet = {}
     modified: FieldSet = {}
     removed: FieldSet = {}
-    for step, found in parts:
-        if found.added is not EMPTY:
-            added[step] = found.added
-        if found.modified is not EMPTY:
-            modified[step] = found.modified
-        if found.removed is not EMPTY:
-            removed[step] = found.removed
+    for step, result in parts:
+        if result.added is not EMPTY:
+            added[step] = result.added
+        if result.modified is not EMPTY:
+            modified[step] = result.modified
+        if result.removed is not EMPTY:
+            removed[step] = result.removed
     return Changes(
         _node(old is ABSENT, added), modified or EMPTY, _node(new is ABSENT and old is not ABSENT, removed)
     )
@@ -374,10 +374,10 @@ def named(fields: FieldSet, shape: Shape) -> FieldSet:
             below = shape.field(name) or FREE
         elif shape.kind == "list":
             below = shape.item() or FREE
-        found = named(node, below)
-        if is_named and found and "." not in found:
-            found = {**found, ".": _LEAF}
-        children[step] = found
+        result = named(node, below)
+        if is_named and result and "." not in result:
+            result = {**result, ".": _LEAF}
+        children[step] = result
     return children
 
 
@@ -386,9 +386,11 @@ def named(fields: FieldSet, shape: Shape) -> FieldSet:
 
 def check(value: Any, shape: Shape) -> None:
     """Raise InvalidError when the value does not have the shape."""
-    found = list(_errors(value, shape, ""))
-    if found:
-        raise InvalidError(found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {e}" for e in found))
+    result = list(_errors(value, shape, ""))
+    if result:
+        raise InvalidError(
+            result[0] if len(result) == 1 else "errors:\n" + "\n".join(f"  {e}" for e in result)
+        )
 
 
 def _errors(value: Any, shape: Shape, path: str) -> Iterator[str]:

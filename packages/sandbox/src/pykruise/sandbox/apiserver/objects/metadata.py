@@ -99,86 +99,86 @@ def validate_new(resource: Resource, metadata: Mapping[str, Any], *, custom: boo
 
     `custom`: of a custom resource, which may name its finalizers as it likes.
     """
-    found: list[Cause] = []
+    result: list[Cause] = []
     rule = _NAME_RULES.get((resource.group, resource.plural), is_dns1123_subdomain)
     base = metadata.get("generateName")
     if base:
-        found += [causes.invalid("metadata.generateName", base, text) for text in rule(_without_dash(base))]
+        result += [causes.invalid("metadata.generateName", base, text) for text in rule(_without_dash(base))]
     name = metadata.get("name")
     if name:
         if wrong := rule(name):
-            found += [causes.invalid("metadata.name", name, text) for text in wrong]
+            result += [causes.invalid("metadata.name", name, text) for text in wrong]
     else:
-        found.append(causes.required("metadata.name", "name or generateName is required"))
+        result.append(causes.required("metadata.name", "name or generateName is required"))
     if resource.namespaced:
         namespace = metadata.get("namespace") or ""
         if wrong := is_dns1123_label(namespace):
-            found += [causes.invalid("metadata.namespace", namespace, text) for text in wrong]
+            result += [causes.invalid("metadata.namespace", namespace, text) for text in wrong]
     generation = metadata.get("generation") or 0
     if generation < 0:
-        found.append(causes.invalid("metadata.generation", generation, "must be greater than or equal to 0"))
+        result.append(causes.invalid("metadata.generation", generation, "must be greater than or equal to 0"))
     for member, check in _CHECKED:
         if value := metadata.get(member):
-            found += check(value)
+            result += check(value)
     if finalizers := metadata.get("finalizers"):
-        found += _finalizers(finalizers)
+        result += _finalizers(finalizers)
         if not custom and resource.group not in _LENIENT_GROUPS:
-            found += _short_finalizers(finalizers)
-    return found
+            result += _short_finalizers(finalizers)
+    return result
 
 
 def validate_changed(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
     """Everything wrong with a change of metadata. What is as before is not looked at again."""
-    found: list[Cause] = []
+    result: list[Cause] = []
     if old.get("deletionTimestamp"):
-        found += _no_new_finalizers(new.get("finalizers") or (), old.get("finalizers") or ())
+        result += _no_new_finalizers(new.get("finalizers") or (), old.get("finalizers") or ())
     for member in _IMMUTABLE:
         before, after = old.get(member), new.get(member)
         if (before or None) != (after or None):
-            found.append(_immutable(member, after))
+            result.append(_immutable(member, after))
     for member, check in _CHECKED:
         value = new.get(member)
         if value and value != old.get(member):
-            found += check(value)
-    return found
+            result += check(value)
+    return result
 
 
 def _labels(labels: Mapping[str, str] | None) -> list[Cause]:
-    found: list[Cause] = []
+    result: list[Cause] = []
     for key, value in (labels or {}).items():
         if wrong := is_qualified_name(key):
-            found += [causes.invalid("metadata.labels", key, text) for text in wrong]
+            result += [causes.invalid("metadata.labels", key, text) for text in wrong]
         if wrong := is_valid_label_value(value):
-            found += [causes.invalid("metadata.labels", value, text) for text in wrong]
-    return found
+            result += [causes.invalid("metadata.labels", value, text) for text in wrong]
+    return result
 
 
 def _annotations(annotations: Mapping[str, str] | None) -> list[Cause]:
-    found: list[Cause] = []
+    result: list[Cause] = []
     size = 0
     for key, value in (annotations or {}).items():
         size += len(key.encode()) + len(value.encode())
         # As a qualified name, except that upper case does not matter.
         if wrong := is_qualified_name(key.lower()):
-            found += [causes.invalid("metadata.annotations", key, text) for text in wrong]
+            result += [causes.invalid("metadata.annotations", key, text) for text in wrong]
     if size > _ANNOTATIONS_LIMIT:
-        found.append(causes.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
-    return found
+        result.append(causes.too_long("metadata.annotations", _ANNOTATIONS_LIMIT))
+    return result
 
 
 def _owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
-    found: list[Cause] = []
+    result: list[Cause] = []
     controller = ""
     field = "metadata.ownerReferences"
     for owner in owners or ():
         version = str(owner.get("apiVersion") or "")
         if not version.rpartition("/")[2]:
-            found.append(causes.invalid(f"{field}.apiVersion", version, "version must not be empty"))
+            result.append(causes.invalid(f"{field}.apiVersion", version, "version must not be empty"))
         for member in ("kind", "name", "uid"):
             if not owner.get(member):
-                found.append(causes.invalid(f"{field}.{member}", "", f"{member} must not be empty"))
+                result.append(causes.invalid(f"{field}.{member}", "", f"{member} must not be empty"))
         if version == "v1" and owner.get("kind") == "Event":
-            found.append(causes.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
+            result.append(causes.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller") is True:
             this = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
@@ -186,19 +186,19 @@ def _owners(owners: Sequence[Mapping[str, Any]] | None) -> list[Cause]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {this}"
                 )
-                found.append(causes.invalid(field, list(owners or ()), text))
+                result.append(causes.invalid(field, list(owners or ()), text))
             controller = controller or this
-    return found
+    return result
 
 
 def _finalizers(finalizers: Sequence[str] | None) -> list[Cause]:
     listed = finalizers or ()
     field = "metadata.finalizers"
-    found = [causes.invalid(field, name, text) for name in listed for text in is_qualified_name(name)]
+    result = [causes.invalid(field, name, text) for name in listed for text in is_qualified_name(name)]
     if ORPHAN in listed and FOREGROUND in listed:
         text = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
-        found.append(causes.invalid(field, list(listed), text))
-    return found
+        result.append(causes.invalid(field, list(listed), text))
+    return result
 
 
 def _short_finalizers(finalizers: Sequence[str]) -> list[Cause]:

@@ -100,13 +100,13 @@ class _Views:
         if doc.get("apiVersion") == api_version:
             return doc
         try:
-            found = await self._versions.convert(doc, api_version)
-            check(found, shape)
+            view = await self._versions.convert(doc, api_version)
+            check(view, shape)
         except InvalidError as err:
             raise UnconvertibleError(str(err)) from err
         except Refusal as refusal:
             raise UnconvertibleError(refusal.status.message) from refusal
-        return found
+        return view
 
 
 class Ownership:
@@ -124,10 +124,10 @@ class Ownership:
     def kind(self, entry: CatalogEntry) -> Kind:
         """The kind as ownership sees it."""
         key = (entry.api_version, entry.resource.plural)
-        found = self._kinds.get(key)
-        if found is None or found.entry is not entry:
-            found = self._kinds[key] = _kind(entry)
-        return found
+        kind = self._kinds.get(key)
+        if kind is None or kind.entry is not entry:
+            kind = self._kinds[key] = _kind(entry)
+        return kind
 
     def versions(self, entry: CatalogEntry) -> KindVersions:
         """All versions of the kind."""
@@ -168,7 +168,7 @@ class Ownership:
                 elsewhere = await self._elsewhere(call, old, new, others)
             except UnconvertibleError:
                 return kept  # a write does not fail for what is not known of its owners
-        found = managers.updated(
+        data = managers.updated(
             from_all,
             old,
             new,
@@ -180,7 +180,7 @@ class Ownership:
             not_creators=kind.ignored(),
             elsewhere=elsewhere,
         )
-        return kept if found is from_all else found
+        return kept if data is from_all else data
 
     def _other_versions(self, entry: CatalogEntry, kept: bytes) -> set[str]:
         """The versions other than this one in which managers own something."""
@@ -194,8 +194,8 @@ class Ownership:
         views = _Views(self, call.entry, call.subresource)
         missing = {version for version in others if views.is_missing(version)}
         before = {version: await views.view(old, version) for version in sorted({*others} - missing)}
-        found = await applies.changes_by_version(before, new, views, own=call.entry.api_version)
-        return {**found, **dict.fromkeys(missing)}
+        result = await applies.changes_by_version(before, new, views, own=call.entry.api_version)
+        return {**result, **dict.fromkeys(missing)}
 
     @staticmethod
     def _open_version(kept: bytes) -> str:
@@ -228,7 +228,7 @@ class Ownership:
         """
         kept = stored.managed if stored is not None else b""
         from_all = self._explicit(call.entry, kept, stored) if stored is not None else kept
-        found = await applies.applied(
+        result = await applies.applied(
             from_all,
             live,
             config,
@@ -239,7 +239,7 @@ class Ownership:
             force=flag(call.query, "force"),
             allowed=allowed,
         )
-        return Applied(found.document, kept) if found.kept is from_all else found
+        return Applied(result.document, kept) if result.kept is from_all else result
 
     def _sent(self, call: Call, stored: Stored, sent: Any) -> bytes:
         """Who owns what before the change: as the client says, when it says something of its own."""
@@ -249,8 +249,8 @@ class Ownership:
             return b""
         if sent == orjson.loads(self._spelled_out(call.entry, stored.raw, stored.managed)):
             return stored.managed
-        found = managers.read_entries([each for each in sent if isinstance(each, Mapping)])
-        return found or stored.managed
+        data = managers.read_entries([each for each in sent if isinstance(each, Mapping)])
+        return data or stored.managed
 
     def taken_by_server(self, entry: CatalogEntry, kept: bytes, old: Document, new: Document) -> bytes:
         """After a change that the server itself made: what it set has no manager. Both documents are as stored."""
@@ -296,10 +296,10 @@ class Ownership:
         if not kept:
             return doc
         if stored is not None and self._is_open_elsewhere(entry, kept):
-            found = self._spelled_out(entry, stored.raw, kept)
+            data = self._spelled_out(entry, stored.raw, kept)
         else:
-            found = self._spelled_out(entry, encode_object(doc), kept)
-        if entries := orjson.loads(found):
+            data = self._spelled_out(entry, encode_object(doc), kept)
+        if entries := orjson.loads(data):
             doc["metadata"]["managedFields"] = entries
         return doc
 
@@ -307,16 +307,16 @@ class Ownership:
         """An object's bytes with its managedFields. `raw` may differ from what is stored in version only."""
         if not stored.managed:
             return raw
-        found = self._of_stored(entry, raw, stored)
-        if found == b"[]":
+        data = self._of_stored(entry, raw, stored)
+        if data == b"[]":
             return raw
         # The uid is the last member of metadata, and in no other place.
         mark = b'"uid":"%s"}' % stored.uid.encode()
         if raw.count(mark) == 1:
             place = raw.index(mark) + len(mark) - 1
-            return b"".join((raw[:place], b',"managedFields":', found, raw[place:]))
+            return b"".join((raw[:place], b',"managedFields":', data, raw[place:]))
         doc = decode(raw)
-        doc["metadata"]["managedFields"] = orjson.loads(found)
+        doc["metadata"]["managedFields"] = orjson.loads(data)
         return encode_object(doc)
 
     def _spelled_out(self, entry: CatalogEntry, raw: bytes, kept: bytes) -> bytes:
@@ -325,14 +325,14 @@ class Ownership:
     def _of_stored(self, entry: CatalogEntry, raw: bytes, stored: Stored) -> bytes:
         """The managedFields of what is stored. A writer reads the answer, and watchers then ask again."""
         asked = (entry.api_version, stored.revision)
-        found = self._shown.get(asked)
-        if found is None:
+        data = self._shown.get(asked)
+        if data is None:
             if self._is_open_elsewhere(entry, stored.managed):
                 raw = stored.raw
-            found = self._shown[asked] = self._spelled_out(entry, raw, stored.managed)
+            data = self._shown[asked] = self._spelled_out(entry, raw, stored.managed)
             if len(self._shown) > _MOST_SHOWN:
                 self._shown.popitem(last=False)
-        return found
+        return data
 
     def _is_open_elsewhere(self, entry: CatalogEntry, kept: bytes) -> bool:
         """Whether a set is still to be found, and not in this version: in that in which the object is stored."""

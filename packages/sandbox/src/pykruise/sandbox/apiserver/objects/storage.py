@@ -175,19 +175,19 @@ class MemoryStorage:
         return self._revision
 
     def get(self, shelf: str, key: Key) -> Stored | None:
-        found = self._shelves.get(shelf)
-        return found.objects.get(path_of(key)) if found else None
+        result = self._shelves.get(shelf)
+        return result.objects.get(path_of(key)) if result else None
 
     def scan(
         self, shelf: str, *, namespace: str = "", start: str = "", limit: int = 0, revision: int = 0
     ) -> Page:
         if revision > self._revision:
             raise FutureRevision
-        found = self._shelf(shelf)
-        if not found.objects and not found.history:
+        result = self._shelf(shelf)
+        if not result.objects and not result.history:
             return Page((), revision or self._revision)
-        past = self._undone(found, revision) if 0 < revision < self._revision else {}
-        order, objects = _order_at(found, past), found.objects
+        past = self._undone(result, revision) if 0 < revision < self._revision else {}
+        order, objects = _order_at(result, past), result.objects
         first = max(start, f"{namespace}/") if namespace else start
         begin = bisect_left(order, first) if first else 0
         # "0" is the character after "/": everything of this namespace, and nothing of "namespace-2".
@@ -218,10 +218,10 @@ class MemoryStorage:
             shelf.forget_oldest()
 
     def since(self, shelf: str, revision: int) -> list[Change]:
-        found = self._shelf(shelf)
-        if revision < found.compacted:
-            raise Compacted(found.compacted + 1)
-        return list(_newer(found, revision))[::-1]
+        result = self._shelf(shelf)
+        if revision < result.compacted:
+            raise Compacted(result.compacted + 1)
+        return list(_newer(result, revision))[::-1]
 
     def compact(self, revision: int) -> None:
         revision = min(revision, self._revision)
@@ -232,10 +232,10 @@ class MemoryStorage:
             shelf.compacted = max(shelf.compacted, revision)
 
     def _shelf(self, name: str) -> _Shelf:
-        found = self._shelves.get(name)
-        if found is None:
-            found = self._shelves[name] = _Shelf(self._compacted)
-        return found
+        shelf = self._shelves.get(name)
+        if shelf is None:
+            shelf = self._shelves[name] = _Shelf(self._compacted)
+        return shelf
 
     def _undone(self, shelf: _Shelf, revision: int) -> Mapping[str, Stored | None]:
         """What objects changed after `revision` were at it."""

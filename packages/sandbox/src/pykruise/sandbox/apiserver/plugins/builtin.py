@@ -56,18 +56,18 @@ def _admit_account(core: Core, call: Call, pod: Document) -> None:
         check_account(core, call, pod)
 
 
-def give_priority(pod: Document, found: Document | None, resource: Resource = PODS) -> None:
+def give_priority(pod: Document, result: Document | None, resource: Resource = PODS) -> None:
     """Write the number and the policy of its priority class into a pod. Raises Refusal (403)."""
     spec: dict[str, Any] = pod["spec"]
     name = spec.get("priorityClassName")
-    if found is None and name:
+    if result is None and name:
         why = f"no PriorityClass with name {name} was found"
         raise forbidden(resource, pod["metadata"].get("name") or "", why)
-    if found is None:
+    if result is None:
         value, policy = 0, _PREEMPTS
     else:
-        spec["priorityClassName"] = found["metadata"]["name"]
-        value, policy = found.get("value") or 0, found.get("preemptionPolicy") or _PREEMPTS
+        spec["priorityClassName"] = result["metadata"]["name"]
+        value, policy = result.get("value") or 0, result.get("preemptionPolicy") or _PREEMPTS
     for field, admitted, what in (
         ("priority", value, "integer value of priority"),
         ("preemptionPolicy", policy, "string value of preemptionPolicy"),
@@ -86,13 +86,13 @@ def _give_runtime(core: Core, call: Call, pod: Document) -> None:
     """Write what the pod's runtime class costs, and where its nodes are, into the pod. Raises Refusal (403)."""
     spec: dict[str, Any] = pod["spec"]
     name, overhead = spec.get("runtimeClassName"), spec.get("overhead")
-    found: Document = {}
+    result: Document = {}
     if name:
         stored = core.storage.get(_RUNTIMES, Key("", name))
         if stored is None:
             raise _rejected(call, pod, f'RuntimeClass "{name}" not found')
-        found = decode(stored.raw)
-    fixed = (found.get("overhead") or {}).get("podFixed")
+        result = decode(stored.raw)
+    fixed = (result.get("overhead") or {}).get("podFixed")
     if overhead and (not fixed or overhead != fixed):
         why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead"
         raise _rejected(
@@ -102,7 +102,7 @@ def _give_runtime(core: Core, call: Call, pod: Document) -> None:
         )
     if fixed:
         spec["overhead"] = dict(fixed)
-    scheduling = found.get("scheduling") or {}
+    scheduling = result.get("scheduling") or {}
     wanted, selector = scheduling.get("nodeSelector") or {}, spec.get("nodeSelector") or {}
     for key, value in wanted.items():
         if selector.get(key, value) != value:
@@ -136,5 +136,5 @@ def _class(core: Core, name: str) -> Document | None:
 def _default_class(core: Core) -> Document | None:
     """The class of pods that name none; of several that claim to be it, the lowest."""
     page = core.storage.scan(_CLASSES)
-    found = [doc for doc in map(decode, (each.raw for each in page.items)) if doc.get("globalDefault")]
-    return min(found, key=lambda doc: int(doc.get("value") or 0), default=None)
+    result = [doc for doc in map(decode, (each.raw for each in page.items)) if doc.get("globalDefault")]
+    return min(result, key=lambda doc: int(doc.get("value") or 0), default=None)

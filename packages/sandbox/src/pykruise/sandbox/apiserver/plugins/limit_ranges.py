@@ -55,23 +55,23 @@ Rule = Callable[[str, str, Quantity, Amounts, Amounts], str]
 
 def violations(shelf: str, doc: Document, limit_range: Document) -> list[str]:
     """What the range forbids about a pod or a claim."""
-    found: dict[str, None] = {}
+    violations: dict[str, None] = {}
     if shelf == "persistentvolumeclaims":
         asked = amounts(((doc.get("spec") or {}).get("resources") or {}).get("requests"))
         for item in _items(limit_range, "PersistentVolumeClaim"):
-            found |= dict.fromkeys(_broken(item, _OF_CLAIMS, asked, {}))
-        return list(found)
+            violations |= dict.fromkeys(_broken(item, _OF_CLAIMS, asked, {}))
+        return list(violations)
     spec = doc["spec"]
     for item in (limit_range.get("spec") or {}).get("limits") or ():
         if item.get("type") == "Container":
             for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
                 own = container.get("resources") or {}
                 parts = amounts(own.get("requests")), amounts(own.get("limits"))
-                found |= dict.fromkeys(_broken(item, _OF_PODS, *parts))
+                violations |= dict.fromkeys(_broken(item, _OF_PODS, *parts))
         elif item.get("type") == "Pod":
             without = {**spec, "overhead": {}}
-            found |= dict.fromkeys(_broken(item, _OF_PODS, pod_requests(without), pod_limits(without)))
-    return list(found)
+            violations |= dict.fromkeys(_broken(item, _OF_PODS, pod_requests(without), pod_limits(without)))
+    return list(violations)
 
 
 def _items(limit_range: Document, kind: str) -> list[Document]:

@@ -61,9 +61,9 @@ def _check_ranges(call: Call, new: Document, old: Document | None, ranges: Mappi
     if not (is_pod or is_claim) or (old is not None and old["metadata"].get("deletionTimestamp")):
         return
     for name in sorted(ranges):
-        found = violations(shelf, new, ranges[name])
-        if found:
-            raise _refused(call, new, found[0] if len(found) == 1 else f"[{', '.join(found)}]")
+        result = violations(shelf, new, ranges[name])
+        if result:
+            raise _refused(call, new, result[0] if len(result) == 1 else f"[{', '.join(result)}]")
 
 
 # ── quotas ───────────────────────────────────────────────────────────────────
@@ -87,23 +87,23 @@ def _check_quotas(
             continue
         if shelf == "pods" and (missing := missing_requests(limited, new)):
             raise _refused(call, new, f"failed quota: {name}: {missing}")
-        if not all(one in used for one in limited):
+        if not all(text in used for text in limited):
             listed = ",".join(sorted(limited))
             raise _refused(call, new, f"status unknown for quota: {name}, resources: {listed}")
         known = before if old is not None and concerns(quota, shelf, old) else {}
         asked = _growth(usage, known, limited)
-        exceeded = sorted(one for one in asked if used[one] + asked[one] > hard[one])
+        exceeded = sorted(text for text in asked if used[text] + asked[text] > hard[text])
         if exceeded:
             raise _refused(call, new, _exceeded(name, exceeded, asked, used, hard))
         if asked:
-            charges.append((name, {one: used[one] + amount for one, amount in asked.items()}))
+            charges.append((name, {value: used[value] + amount for value, amount in asked.items()}))
     if charges and not call.dry_run and not core.limits.keeps_books:
         _charge(core, call.namespace, charges)
 
 
 def _exceeded(name: str, which: Sequence[str], asked: Amounts, used: Amounts, hard: Amounts) -> str:
     def part(of: Amounts) -> str:
-        return shown({one: of[one] for one in which})
+        return shown({text: of[text] for text in which})
 
     return f"exceeded quota: {name}, requested: {part(asked)}, used: {part(used)}, limited: {part(hard)}"
 
@@ -137,5 +137,5 @@ def _charge(core: Core, namespace: str, charges: Sequence[tuple[str, Amounts]]) 
         if stored is None:
             continue
         doc = decode(stored.raw)
-        doc["status"]["used"] |= {one: str(amount) for one, amount in used.items()}
+        doc["status"]["used"] |= {value: str(amount) for value, amount in used.items()}
         core.put(entry, stored, doc)

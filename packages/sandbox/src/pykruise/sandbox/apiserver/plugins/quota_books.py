@@ -91,8 +91,8 @@ class QuotaBooks:
         book = _Book(quota, hard, shelves, dict.fromkeys(hard, ZERO), {})
         self._books.setdefault(stored.key.namespace, {})[stored.key.name] = book
         for shelf in sorted(shelves):
-            for one in self._core.storage.scan(shelf, namespace=stored.key.namespace).items:
-                book.note(shelf, one.key, decode(one.raw))
+            for item in self._core.storage.scan(shelf, namespace=stored.key.namespace).items:
+                book.note(shelf, item.key, decode(item.raw))
             if shelf not in self._watched:
                 self._watched.add(shelf)
                 self._core.on_change(shelf, self._on_object)

@@ -39,10 +39,10 @@ _LEGACY: Final = ("configmaps", "resourcequotas", "replicationcontrollers", "sec
 """Kinds whose objects are counted under their plain name as well."""
 
 
-def amounts(found: Mapping[str, Any] | None) -> Amounts:
+def amounts(amounts: Mapping[str, Any] | None) -> Amounts:
     """Quantities of a document; those that cannot be read are left out."""
     made: Amounts = {}
-    for name, text in (found or {}).items():
+    for name, text in (amounts or {}).items():
         try:
             made[name] = Quantity.parse(text)
         except ValueError:
@@ -50,9 +50,9 @@ def amounts(found: Mapping[str, Any] | None) -> Amounts:
     return made
 
 
-def shown(found: Mapping[str, Quantity]) -> str:
+def shown(value: Mapping[str, Quantity]) -> str:
     """As messages show amounts: `cpu=1,pods=2`."""
-    return ",".join(f"{name}={found[name]}" for name in sorted(found))
+    return ",".join(f"{name}={value[name]}" for name in sorted(value))
 
 
 # ── what is used ─────────────────────────────────────────────────────────────
@@ -68,53 +68,53 @@ def usage_of(shelf: str, doc: Document) -> Amounts:
         case "persistentvolumeclaims":
             return _usage_of_claim(doc)
         case _:
-            found = {f"count/{shelf}": ONE}
+            usage = {f"count/{shelf}": ONE}
             if shelf in _LEGACY:
-                found[shelf] = ONE
-            return found
+                usage[shelf] = ONE
+            return usage
 
 
 def _usage_of_pod(pod: Document) -> Amounts:
-    found: Amounts = {"count/pods": ONE}
+    usage: Amounts = {"count/pods": ONE}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-        return found
-    found["pods"] = ONE
+        return usage
+    usage["pods"] = ONE
     for name, amount in pod_requests(pod["spec"]).items():
         if name in _NATIVE or name.startswith("hugepages-"):
-            found[name] = found[f"requests.{name}"] = amount
+            usage[name] = usage[f"requests.{name}"] = amount
         else:
-            found[f"requests.{name}"] = amount
+            usage[f"requests.{name}"] = amount
     for name, amount in pod_limits(pod["spec"]).items():
         if name in _NATIVE:
-            found[f"limits.{name}"] = amount
-    return found
+            usage[f"limits.{name}"] = amount
+    return usage
 
 
 def _usage_of_service(service: Document) -> Amounts:
     spec = service.get("spec") or {}
     ports, kind = spec.get("ports") or (), spec.get("type")
-    found = {"count/services": ONE, "services": ONE}
-    found |= {"services.loadbalancers": ZERO, "services.nodeports": ZERO}
+    usage = {"count/services": ONE, "services": ONE}
+    usage |= {"services.loadbalancers": ZERO, "services.nodeports": ZERO}
     if kind == "LoadBalancer":
-        found["services.loadbalancers"] = ONE
+        usage["services.loadbalancers"] = ONE
         if spec.get("allocateLoadBalancerNodePorts") is False:
             ports = [port for port in ports if port.get("nodePort")]
     if kind in ("NodePort", "LoadBalancer"):
-        found["services.nodeports"] = Quantity.parse(len(ports))
-    return found
+        usage["services.nodeports"] = Quantity.parse(len(ports))
+    return usage
 
 
 def _usage_of_claim(claim: Document) -> Amounts:
     spec = claim.get("spec") or {}
-    found = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
+    usage = {"persistentvolumeclaims": ONE, "count/persistentvolumeclaims": ONE}
     storage = amounts((spec.get("resources") or {}).get("requests")).get("storage")
     if storage is not None:
-        found["requests.storage"] = storage
+        usage["requests.storage"] = storage
     if name := spec.get("storageClassName"):
         for resource in _OF_CLAIMS:
-            if resource in found:
-                found[f"{name}{_BY_CLASS}{resource}"] = found[resource]
-    return found
+            if resource in usage:
+                usage[f"{name}{_BY_CLASS}{resource}"] = usage[resource]
+    return usage
 
 
 def pod_requests(spec: Document) -> Amounts:
@@ -124,11 +124,11 @@ def pod_requests(spec: Document) -> Amounts:
 
 def pod_limits(spec: Document) -> Amounts:
     """The limits of the pod, put together in the same way; overhead counts where there is a limit."""
-    found = _of_pod(spec, "limits", overhead={})
+    limits = _of_pod(spec, "limits", overhead={})
     for name, amount in amounts(spec.get("overhead")).items():
-        if name in found:
-            found[name] = found[name] + amount
-    return found
+        if name in limits:
+            limits[name] = limits[name] + amount
+    return limits
 
 
 def _of_pod(spec: Document, kind: str, *, overhead: Amounts) -> Amounts:
@@ -178,7 +178,7 @@ def shelves_of(name: str) -> tuple[str, ...]:
         return ("pods",)
     if name in _OF_SERVICES:
         return ("services",)
-    if name in _OF_CLAIMS or any(name.endswith(_BY_CLASS + one) for one in _OF_CLAIMS):
+    if name in _OF_CLAIMS or any(name.endswith(_BY_CLASS + claim) for claim in _OF_CLAIMS):
         return ("persistentvolumeclaims",)
     if name.startswith("count/"):
         return (name.removeprefix("count/"),)

@@ -63,10 +63,10 @@ class Concerns:
             self._found.clear()
             self._revision = revision
         asked = (resource, subresource, operation)
-        found = self._found.get(asked)
-        if found is None:
-            found = self._found[asked] = self._decide(*asked)
-        return found
+        about = self._found.get(asked)
+        if about is None:
+            about = self._found[asked] = self._decide(*asked)
+        return about
 
 
 class AdmissionChain:

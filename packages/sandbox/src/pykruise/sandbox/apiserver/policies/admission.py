@@ -69,9 +69,9 @@ class PolicyAdmission:
             bindings.setdefault(binding.policy, []).append(binding)
         docs = [decode(stored.raw) for stored in self._core.storage.scan(POLICIES).items] if bindings else []
         self._pairs = tuple(
-            (policy_from(doc), tuple(found))
+            (policy_from(doc), tuple(result))
             for doc in docs
-            if (found := bindings.get(doc["metadata"]["name"]))
+            if (result := bindings.get(doc["metadata"]["name"]))
         )
         self._concerns.forget()
 
@@ -204,8 +204,8 @@ class PolicyAdmission:
             return [None]
         namespace = self._param_namespace(ref, entry, request)
         if ref.selector is None:
-            found = self._core.storage.get(entry.shelf, Key(namespace, ref.name))
-            stored = [found] if found is not None else []
+            result = self._core.storage.get(entry.shelf, Key(namespace, ref.name))
+            stored = [result] if result is not None else []
         else:
             stored = _selected(self._core, entry, namespace, ref.selector)
         if not stored and ref.denies_without:

@@ -189,7 +189,7 @@ def _matching(doc: Mapping[str, Any]) -> Matching:
         )
 
     def selector(member: str) -> Selector | None:
-        return selector_from(found) if (found := doc.get(member)) else None
+        return selector_from(result) if (result := doc.get(member)) else None
 
     return Matching(
         rules=named("resourceRules"),

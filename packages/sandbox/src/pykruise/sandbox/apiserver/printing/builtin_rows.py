@@ -69,8 +69,8 @@ def _roles(node: Doc) -> str:
 
 
 def _address(status: Doc, kind: str) -> str:
-    found = [each.get("address") for each in status.get("addresses") or () if each.get("type") == kind]
-    return str(found[0]) if found else NONE
+    result = [each.get("address") for each in status.get("addresses") or () if each.get("type") == kind]
+    return str(result[0]) if result else NONE
 
 
 def _print_claim(claim: Doc, now: Instant) -> list[Any]:
@@ -250,7 +250,7 @@ def _print_autoscaler(autoscaler: Doc, now: Instant) -> list[Any]:
     target = spec.get("scaleTargetRef") or {}
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     known = [*current, *({} for _ in metrics)]
-    shown = [_metric(one, at_present) for one, at_present in zip(metrics, known, strict=False)]
+    shown = [_metric(value, at_present) for value, at_present in zip(metrics, known, strict=False)]
     more = f" + {len(shown) - _METRICS} more..." if len(shown) > _METRICS else ""
     return [
         name_of(autoscaler),
@@ -271,16 +271,16 @@ def _metric(metric: Doc, current: Doc) -> str:
     """The present value of a metric, and its target."""
     kind = metric.get("type") or ""
     field = kind[:1].lower() + kind[1:]
-    source, found = metric.get(field) or {}, (current.get(field) or {}).get("current") or {}
+    source, result = metric.get(field) or {}, (current.get(field) or {}).get("current") or {}
     target = source.get("target") or {}
     is_resource = kind in ("Resource", "ContainerResource")
     before = f"{source.get('name')}: " if is_resource else ""
     if target.get("averageValue") is not None:
         after = " (avg)" if kind in ("Object", "External") else ""
-        return f"{before}{found.get('averageValue', UNKNOWN)}/{target['averageValue']}{after}"
+        return f"{before}{result.get('averageValue', UNKNOWN)}/{target['averageValue']}{after}"
     if not is_resource:
-        return f"{found.get('value', UNKNOWN)}/{target.get('value')}"
-    share, wanted = found.get("averageUtilization"), target.get("averageUtilization")
+        return f"{result.get('value', UNKNOWN)}/{target.get('value')}"
+    share, wanted = result.get("averageUtilization"), target.get("averageUtilization")
     now_is = UNKNOWN if share is None else f"{share}%"
     return f"{before}{now_is}/{'<auto>' if wanted is None else f'{wanted}%'}"
 
@@ -316,9 +316,9 @@ def _param_ref(ref: Doc | None) -> str:
     labels = selector.get("matchLabels") or {}
     inner = "".join(f"{key}: {labels[key]}," for key in sorted(labels))
     expressions = "".join(
-        f"LabelSelectorRequirement{{Key:{one.get('key')},Operator:{one.get('operator')},"
-        f"Values:[{' '.join(one.get('values') or ())}],}},"
-        for one in selector.get("matchExpressions") or ()
+        f"LabelSelectorRequirement{{Key:{expression.get('key')},Operator:{expression.get('operator')},"
+        f"Values:[{' '.join(expression.get('values') or ())}],}},"
+        for expression in selector.get("matchExpressions") or ()
     )
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{inner}}},"

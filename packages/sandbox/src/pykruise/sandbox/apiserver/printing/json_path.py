@@ -169,11 +169,11 @@ def _filter(condition: str, text: str) -> _Step:
     compare = _COMPARE[match["operator"]]
 
     def holds(item: Any) -> bool:
-        one, other = left(item), right(item)
-        if one is _MISSING or other is _MISSING:
+        element, other = left(item), right(item)
+        if element is _MISSING or other is _MISSING:
             return False
         try:
-            return compare(one, other)
+            return compare(element, other)
         except TypeError:
             return False
 
@@ -191,12 +191,12 @@ def _where(holds: Callable[[Any], bool]) -> _Step:
 
 _MISSING: Final = object()
 _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "==": lambda one, other: bool(one == other),
-    "!=": lambda one, other: bool(one != other),
-    "<": lambda one, other: bool(one < other),
-    "<=": lambda one, other: bool(one <= other),
-    ">": lambda one, other: bool(one > other),
-    ">=": lambda one, other: bool(one >= other),
+    "==": lambda item, other: bool(item == other),
+    "!=": lambda item, other: bool(item != other),
+    "<": lambda item, other: bool(item < other),
+    "<=": lambda item, other: bool(item <= other),
+    ">": lambda item, other: bool(item > other),
+    ">=": lambda item, other: bool(item >= other),
 }
 
 

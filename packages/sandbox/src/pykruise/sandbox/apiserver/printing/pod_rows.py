@@ -94,32 +94,32 @@ class _InitState:
 
 
 def _init_state(spec: Doc, status: Doc, reason: str) -> _InitState:
-    found = _InitState(reason)
+    result = _InitState(reason)
     sidecars = _sidecars(spec)
     for index, container in enumerate(status.get("initContainerStatuses") or ()):
         count, last = container.get("restartCount") or 0, _last_end(container)
-        found.restarts += count
-        found.last = max(found.last, last)
+        result.restarts += count
+        result.last = max(result.last, last)
         is_sidecar = container.get("name") in sidecars
         if is_sidecar:
-            found.sidecar_restarts += count
-            found.sidecar_last = max(found.sidecar_last, last)
+            result.sidecar_restarts += count
+            result.sidecar_last = max(result.sidecar_last, last)
         state = container.get("state") or {}
         waiting, ended = state.get("waiting") or {}, state.get("terminated")
         if ended is not None and not ended.get("exitCode"):
             continue
         if is_sidecar and container.get("started"):
-            found.ready += bool(container.get("ready"))
+            result.ready += bool(container.get("ready"))
             continue
         if ended is not None:
-            found.reason = f"Init:{_end_reason(ended)}"
+            result.reason = f"Init:{_end_reason(ended)}"
         elif waiting.get("reason") and waiting["reason"] != "PodInitializing":
-            found.reason = f"Init:{waiting['reason']}"
+            result.reason = f"Init:{waiting['reason']}"
         else:
-            found.reason = f"Init:{index}/{len(spec.get('initContainers') or ())}"
-        found.unfinished = True
+            result.reason = f"Init:{index}/{len(spec.get('initContainers') or ())}"
+        result.unfinished = True
         break
-    return found
+    return result
 
 
 def _sidecars(spec: Doc) -> set[Any]:

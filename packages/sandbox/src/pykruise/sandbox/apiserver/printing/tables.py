@@ -85,8 +85,8 @@ def _custom_cell(column: Column) -> Callable[[Doc, Instant], Any]:
         return lambda doc, now: None
 
     def cell(doc: Doc, now: Instant) -> Any:
-        found = find(doc)
-        return _typed_cell(column.type, found[0], now) if found else None
+        result = find(doc)
+        return _typed_cell(column.type, result[0], now) if result else None
 
     return cell
 

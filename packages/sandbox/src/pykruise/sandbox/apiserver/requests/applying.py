@@ -53,9 +53,9 @@ async def apply(core: Core, call: Call) -> Answer:
 
     async def change(live: Document, stored: Stored) -> Document:
         wanted = _wanted(call, config)
-        found = await _applied(core, call, live, wanted, stored)
-        outcome["managed"] = found.kept
-        doc = _typed(call, found.document)
+        result = await _applied(core, call, live, wanted, stored)
+        outcome["managed"] = result.kept
+        doc = _typed(call, result.document)
         return _kept_for_client_side(call, live, config, doc)
 
     async def tracks(call: Call, stored: Stored, old: Document, new: Document, now: Instant) -> bytes:
@@ -71,15 +71,15 @@ async def _create(core: Core, call: Call, config: Document) -> Answer:
         raise not_found(entry.resource, call.name)
     writes.check_may_create(core, call)
     wanted = _wanted(call, config)
-    found = await _applied(core, call, core.ownership.kind(entry).empty, wanted, None)
-    doc = _typed(call, {**found.document, "apiVersion": entry.api_version, "kind": entry.resource.kind})
+    result = await _applied(core, call, core.ownership.kind(entry).empty, wanted, None)
+    doc = _typed(call, {**result.document, "apiVersion": entry.api_version, "kind": entry.resource.kind})
     meta = doc["metadata"]
     if uid := meta.get("uid"):
         text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise conflict(entry.resource, call.name, text)
     meta.pop("resourceVersion", None)  # a precondition of objects that are there
     writes.check_name(call, {"name": meta.get("name")})
-    return await writes.create_document(core, call, doc, managed=found.kept)
+    return await writes.create_document(core, call, doc, managed=result.kept)
 
 
 def _check_options(call: Call) -> None:
@@ -179,14 +179,14 @@ def _typed(call: Call, doc: Document) -> Document:
         raise unclassified_error(f"failed to convert merged object to last applied version: {err}") from err
 
 
-def _conflict(found: Sequence[Conflict]) -> Refusal:
+def _conflict(value: Sequence[Conflict]) -> Refusal:
     details = StatusDetails(
         causes=tuple(
             Cause(reason="FieldManagerConflict", message=f"conflict with {each.manager}", field=each.path)
-            for each in found
+            for each in value
         )
     )
     status = Status(
-        status="Failure", message=conflict_message(found), reason="Conflict", code=409, details=details
+        status="Failure", message=conflict_message(value), reason="Conflict", code=409, details=details
     )
     return Refusal(status)

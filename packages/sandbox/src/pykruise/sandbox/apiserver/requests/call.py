@@ -65,20 +65,20 @@ def check_write_options(call: Call, kind: str, extra: Sequence[Cause] = ()) -> N
     query = call.query
     if not query and not extra:
         return
-    found = list(extra)
+    options = list(extra)
     manager = query.get("fieldManager", "")
     if len(manager) > 128:
-        found.append(causes.too_long("fieldManager", 128))
+        options.append(causes.too_long("fieldManager", 128))
     elif not manager.isprintable():
-        found.append(causes.invalid("fieldManager", manager, "should only contain printable characters"))
+        options.append(causes.invalid("fieldManager", manager, "should only contain printable characters"))
     dry_run = query.get("dryRun")
     if dry_run not in (None, "", "All"):
-        found.append(unsupported_dry_run([dry_run]))
+        options.append(unsupported_dry_run([dry_run]))
     validation = query.get("fieldValidation", "")
     if validation not in ("", "Ignore", "Warn", "Strict"):
-        found.append(causes.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
-    if found:
-        raise invalid_options(kind, found)
+        options.append(causes.not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
+    if options:
+        raise invalid_options(kind, options)
 
 
 def unsupported_dry_run(values: Sequence[object]) -> Cause:

@@ -98,17 +98,17 @@ def options_of(call: Call) -> DeleteOptions:
 
 
 def _check(options: DeleteOptions, dry_run: Sequence[Any]) -> None:
-    found: list[Cause] = []
+    result: list[Cause] = []
     policies = ["Foreground", "Background", "Orphan"]
     if options.orphan_dependents is not None and options.propagation:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        found.append(causes.invalid("propagationPolicy", options.propagation, text))
+        result.append(causes.invalid("propagationPolicy", options.propagation, text))
     if options.propagation and options.propagation not in policies:
-        found.append(causes.not_supported("propagationPolicy", options.propagation, [*policies, "nil"]))
+        result.append(causes.not_supported("propagationPolicy", options.propagation, [*policies, "nil"]))
     if any(each != "All" for each in dry_run):
-        found.append(unsupported_dry_run(dry_run))
-    if found:
-        raise invalid_options("DeleteOptions", found)
+        result.append(unsupported_dry_run(dry_run))
+    if result:
+        raise invalid_options("DeleteOptions", result)
 
 
 def _from_query(query: Mapping[str, str]) -> Document:
@@ -156,10 +156,10 @@ async def delete_collection(core: Core, call: Call) -> Answer:
     page = core.storage.scan(call.entry.shelf, namespace=call.namespace)
     meant = [stored for stored in page.items if selection.matches(stored)]
     for stored in meant:
-        one = _with(call, name=stored.key.name, namespace=stored.key.namespace)
+        item = _with(call, name=stored.key.name, namespace=stored.key.namespace)
         try:
-            check_not_immortal(one)
-            await delete_stored(core, one, options)
+            check_not_immortal(item)
+            await delete_stored(core, item, options)
         except Refusal as refusal:
             # Another request was faster: what was asked for is true.
             if refusal.code != 404:

@@ -111,7 +111,7 @@ def _resource(entry: CatalogEntry) -> Document:
 
 
 def _subresources(entry: CatalogEntry) -> list[Document]:
-    found = []
+    subresources = []
     for subresource in entry.subresources.values():
         doc: Document = {
             "name": f"{entry.resource.plural}/{subresource.name}",
@@ -120,8 +120,8 @@ def _subresources(entry: CatalogEntry) -> list[Document]:
         }
         if _lives_elsewhere(entry, subresource):
             doc |= {"group": subresource.group, "version": subresource.version}
-        found.append({**doc, "kind": subresource.kind, "verbs": list(subresource.verbs)})
-    return found
+        subresources.append({**doc, "kind": subresource.kind, "verbs": list(subresource.verbs)})
+    return subresources
 
 
 def _lives_elsewhere(entry: CatalogEntry, subresource: Subresource) -> bool:

@@ -252,13 +252,13 @@ def _asked(core: Core, call: Call) -> tuple[Document, _Wanted]:
 def _since(core: Core, call: Call) -> Instant:
     """The earliest time of lines that are wanted. Raises Refusal (400, 422)."""
     seconds, time = whole_number(call.query, "sinceSeconds"), call.query.get("sinceTime", "")
-    found: list[Cause] = []
+    result: list[Cause] = []
     if seconds is not None and time:
-        found.append(causes.forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+        result.append(causes.forbidden("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
     if seconds is not None and seconds < 1:
-        found.append(causes.invalid("sinceSeconds", seconds, "must be greater than 0"))
-    if found:
-        raise invalid("PodLogOptions", "", call.name, found)
+        result.append(causes.invalid("sinceSeconds", seconds, "must be greater than 0"))
+    if result:
+        raise invalid("PodLogOptions", "", call.name, result)
     if seconds is not None:
         return core.clock() - seconds
     try:
@@ -294,11 +294,11 @@ def _log_of(pod: Document, name: str, call: Call) -> _Log:
         if not last.get("terminated"):
             raise bad_request(f'previous terminated container "{name}" in pod "{call.name}" not found')
         return _log(last["terminated"], status, every_s)
-    found = state.get("running") or state.get("terminated")
-    if not found:
+    result = state.get("running") or state.get("terminated")
+    if not result:
         reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
         raise bad_request(f'container "{name}" in pod "{call.name}" is waiting to start: {reason}')
-    return _log(found, status, every_s)
+    return _log(result, status, every_s)
 
 
 def _log(state: Mapping[str, Any], status: Mapping[str, Any], every_s: float) -> _Log:
@@ -331,8 +331,8 @@ def _status_of(pod: Document, name: str) -> Mapping[str, Any]:
     for member in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for each in status.get(member) or ():
             if each.get("name") == name:
-                found: Mapping[str, Any] = each
-                return found
+                result: Mapping[str, Any] = each
+                return result
     return {}
 
 

@@ -81,7 +81,7 @@ def form_of(headers: Mapping[str, str], query: Mapping[str, str], *, custom: boo
 
 def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Media types with their parameters, the preferred ones first."""
-    found = []
+    clauses = []
     for position, clause in enumerate(accept[:4096].split(",")):
         media, *rest = (part.strip() for part in clause.split(";"))
         params = dict(part.split("=", 1) for part in rest if "=" in part)
@@ -89,8 +89,8 @@ def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
             quality = float(params.pop("q", "1"))
         except ValueError:
             quality = 0.0
-        found.append((-quality, position, media, params))
-    for _, _, media, params in sorted(found, key=lambda item: item[:2]):
+        clauses.append((-quality, position, media, params))
+    for _, _, media, params in sorted(clauses, key=lambda item: item[:2]):
         yield media, params
 
 

@@ -115,7 +115,7 @@ def _paths(entry: CatalogEntry) -> Document:
     resource = entry.resource
     collection = resource.path("{namespace}" if resource.namespaced else "").replace("%7B", "{")
     collection = collection.replace("%7D", "}")
-    found = {
+    paths = {
         collection: _path(entry, _ON_COLLECTION, entry.verbs),
         f"{collection}/{{name}}": _path(entry, _ON_OBJECT, entry.verbs),
     }
@@ -125,8 +125,8 @@ def _paths(entry: CatalogEntry) -> Document:
         for operation in operations.values():
             if isinstance(operation, dict):
                 operation["x-kubernetes-group-version-kind"] = kind
-        found[f"{collection}/{{name}}/{subresource.name}"] = operations
-    return {path: operations for path, operations in found.items() if len(operations) > 1}
+        paths[f"{collection}/{{name}}/{subresource.name}"] = operations
+    return {path: operations for path, operations in paths.items() if len(operations) > 1}
 
 
 def _path(entry: CatalogEntry, wanted: Sequence[str], verbs: Sequence[str]) -> Document:
@@ -309,7 +309,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 @cache
 def _merge_keys() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
-    found: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
+    keys: Mapping[str, Mapping[str, Mapping[str, Any]]] = orjson.loads(
         package_data("pykruise.kube", "merge_keys.json")
     )
-    return found
+    return keys

@@ -105,8 +105,8 @@ def read_patch(call: Call, definition: str) -> Wanted:
     value = parse_json(body, prefix=prefix)
     if not isinstance(value, list if kind is PatchType.JSON else dict):
         wanted = "[]handlers.jsonPatchOp" if kind is PatchType.JSON else "map[string]interface {}"
-        found = _JSON_KINDS.get(type(value), "number")
-        raise bad_request(f"{prefix}json: cannot unmarshal {found} into Go value of type {wanted}")
+        text = _JSON_KINDS.get(type(value), "number")
+        raise bad_request(f"{prefix}json: cannot unmarshal {text} into Go value of type {wanted}")
     return Wanted(kind, value, definition)
 
 

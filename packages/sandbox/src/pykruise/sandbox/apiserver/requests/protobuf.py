@@ -58,10 +58,10 @@ def _definition_of(api_version: str, kind: str) -> str:
 
 @cache
 def _numbers() -> Mapping[str, Mapping[int, str]]:
-    found = orjson.loads(package_data("pykruise.sandbox", "protobuf.json"))
+    result = orjson.loads(package_data("pykruise.sandbox", "protobuf.json"))
     return {
         definition: {int(number): name for number, name in fields.items()}
-        for definition, fields in found.items()
+        for definition, fields in result.items()
     }
 
 

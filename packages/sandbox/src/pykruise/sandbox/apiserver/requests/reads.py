@@ -145,15 +145,15 @@ def _select(
     """Up to `limit` objects that are meant, the last object looked at, and how many were not looked at."""
     if selection.is_everything:
         return list(page.items), page.items[-1] if page.items else None, page.following
-    found: list[Stored] = []
+    result: list[Stored] = []
     while True:
         for position, stored in enumerate(page.items):
             if selection.matches(stored):
-                found.append(stored)
-                if limit and len(found) == limit:
-                    return found, stored, len(page.items) - position - 1 + page.following
+                result.append(stored)
+                if limit and len(result) == limit:
+                    return result, stored, len(page.items) - position - 1 + page.following
         if not page.following:
-            return found, None, 0
+            return result, None, 0
         # As a real API server does, go on until the page is full: selectors do not make short pages.
         page = core.storage.scan(
             call.entry.shelf,
@@ -167,48 +167,48 @@ def _select(
 def _check_list_options(call: Call) -> None:
     query = call.query
     match = _match(call)
-    found: list[Cause] = []
+    options: list[Cause] = []
     if match:
         field = "resourceVersionMatch"
         if not query.get("resourceVersion"):
             text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            found.append(causes.forbidden(field, text))
+            options.append(causes.forbidden(field, text))
         if query.get("continue"):
-            found.append(
+            options.append(
                 causes.forbidden(field, "resourceVersionMatch is forbidden when continue is provided")
             )
         if match not in ("Exact", "NotOlderThan"):
-            found.append(causes.not_supported(field, match, ["Exact", "NotOlderThan", ""]))
+            options.append(causes.not_supported(field, match, ["Exact", "NotOlderThan", ""]))
         if match == "Exact" and query.get("resourceVersion") == "0":
             text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-            found.append(causes.forbidden(field, text))
+            options.append(causes.forbidden(field, text))
     if "sendInitialEvents" in query:
-        found.append(causes.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    if found:
-        raise invalid_options("ListOptions", found)
+        options.append(causes.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if options:
+        raise invalid_options("ListOptions", options)
 
 
 def _check_watch_options(call: Call) -> None:
     query = call.query
     match = _match(call)
     field = "resourceVersionMatch"
-    found: list[Cause] = []
+    options: list[Cause] = []
     initial = "sendInitialEvents" in query
     if initial and match != "NotOlderThan":
         text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        found.append(causes.forbidden(field, text))
+        options.append(causes.forbidden(field, text))
     if match:
         if not initial:
             text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            found.append(causes.forbidden(field, text))
+            options.append(causes.forbidden(field, text))
         if match != "NotOlderThan":
-            found.append(causes.not_supported(field, match, ["NotOlderThan"]))
+            options.append(causes.not_supported(field, match, ["NotOlderThan"]))
         if query.get("continue"):
-            found.append(
+            options.append(
                 causes.forbidden(field, "resourceVersionMatch is forbidden when continue is provided")
             )
-    if found:
-        raise invalid_options("ListOptions", found)
+    if options:
+        raise invalid_options("ListOptions", options)
 
 
 def watch(core: Core, call: Call) -> WatchStream:
@@ -369,8 +369,8 @@ def _read_token(token: str) -> tuple[int, str]:
     """Revision (-1: whatever is newest) and start of a continue token. Raises Refusal (400)."""
     try:
         padded = token + "=" * (-len(token) % 4)
-        found = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        revision, start, version = found["rv"], found["start"], found["v"]
+        result = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        revision, start, version = result["rv"], result["start"], result["v"]
     except (ValueError, KeyError, TypeError) as err:
         raise _bad_token(f"continue key is not valid: {err}") from err
     if version != "meta.k8s.io/v1":

@@ -46,15 +46,15 @@ def _access(core: Core, call: Call, spec: Document) -> Document:
 
 
 def _local_access(core: Core, call: Call, spec: Document) -> Document:
-    found = [*_check_subject(spec), *_check_attributes(spec)]
+    result = [*_check_subject(spec), *_check_attributes(spec)]
     asked = spec.get("resourceAttributes") or {}
     if (asked.get("namespace") or "") != call.namespace:
         text = "must match metadata.namespace"
-        found.append(causes.invalid("spec.resourceAttributes.namespace", asked.get("namespace") or "", text))
+        result.append(causes.invalid("spec.resourceAttributes.namespace", asked.get("namespace") or "", text))
     if spec.get("nonResourceAttributes") is not None:
         text = "disallowed on this kind of request"
-        found.append(causes.invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], text))
-    _check(call, found)
+        result.append(causes.invalid("spec.nonResourceAttributes", spec["nonResourceAttributes"], text))
+    _check(call, result)
     return _decided(core, _user_in(spec), spec)
 
 
@@ -77,8 +77,8 @@ def _check_attributes(spec: Document) -> Iterable[Cause]:
         yield causes.invalid("spec.resourceAttributes", None, text)
 
 
-def _check(call: Call, found: Iterable[Cause]) -> None:
-    wrong = list(found)
+def _check(call: Call, value: Iterable[Cause]) -> None:
+    wrong = list(value)
     if wrong:
         raise invalid("", call.entry.resource.group, "", wrong)  # no kind, as the real one
 

@@ -55,9 +55,9 @@ async def patch_scale(core: Core, call: Call) -> Answer:
         scale = wanted.apply(scale)
         replicas = (scale.get("spec") or {}).get("replicas") or 0
         if type(replicas) is not int:
-            found = "string" if isinstance(replicas, str) else "number"
+            result = "string" if isinstance(replicas, str) else "number"
             text = (
-                f"json: cannot unmarshal {found} into Go struct field ScaleSpec.spec.replicas of type int32"
+                f"json: cannot unmarshal {result} into Go struct field ScaleSpec.spec.replicas of type int32"
             )
             raise invalid("", "", "", [causes.invalid("patch", canonical(scale).decode(), text)])
         return scale
@@ -117,14 +117,14 @@ def _selector(doc: Document, paths: ScalePaths) -> str:
     if not isinstance(selector, dict):
         return ""
     try:
-        found: Selector = (
+        result: Selector = (
             selector_from(selector)
             if "matchLabels" in selector or "matchExpressions" in selector
             else parse_label_selector(",".join(f"{key}={value}" for key, value in selector.items()))
         )
     except SelectorError:
         return ""
-    return str(found)
+    return str(result)
 
 
 def _check_type(scale: Document) -> None:

@@ -51,14 +51,14 @@ def status_document(status: Status, *, continue_token: str = "") -> dict[str, An
 
 def status_of(doc: Mapping[str, Any]) -> Status:
     """A Status from elsewhere, as far as it can be read."""
-    found = {member: doc.get(member) for member in ("status", "message", "reason")}
+    result = {member: doc.get(member) for member in ("status", "message", "reason")}
     code = doc.get("code")
     try:
         details = msgspec.convert(doc.get("details"), StatusDetails | None, strict=False)
     except msgspec.ValidationError:
         details = None
     return Status(
-        **{member: value if isinstance(value, str) else "" for member, value in found.items()},
+        **{member: value if isinstance(value, str) else "" for member, value in result.items()},
         code=code if isinstance(code, int) else 0,
         details=details,
     )

@@ -71,8 +71,8 @@ async def bind(core: Core, call: Call) -> Answer:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    if found := check_binding(binding):
-        texts = [f"{cause.field}: {cause.message}" for cause in found]
+    if causes := check_binding(binding):
+        texts = [f"{cause.field}: {cause.message}" for cause in causes]
         raise unclassified_error(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
     stored = core.get(call.entry, call.namespace, name)
     if stored is not None and core.admission.concerns(call.entry.resource, "binding", "CREATE"):
@@ -245,15 +245,15 @@ def _costs_nothing(budget: Document, pod: Document) -> bool:
 
 def _budgets_of(core: Core, namespace: str, pod: Document) -> list[tuple[Stored, Document]]:
     labels = pod["metadata"].get("labels") or {}
-    found = []
+    budgets = []
     for stored in core.storage.scan(_BUDGETS, namespace=namespace).items:
         budget = decode(stored.raw)
         try:
             if selector_from((budget.get("spec") or {}).get("selector")).matches(labels):
-                found.append((stored, budget))
+                budgets.append((stored, budget))
         except SelectorError:
             continue
-    return found
+    return budgets
 
 
 def _violation(why: str, *, retry_after_s: int = 0) -> Exception:

@@ -38,8 +38,8 @@ async def request_token(core: Core, call: Call) -> Answer:
     spec["audiences"] = spec.get("audiences") or [AUDIENCE]
     seconds = spec.get("expirationSeconds")
     spec["expirationSeconds"] = seconds = _DEFAULT_S if seconds is None else seconds
-    if found := _check(seconds):
-        raise invalid("TokenRequest", _GROUP, "", found)
+    if result := _check(seconds):
+        raise invalid("TokenRequest", _GROUP, "", result)
     bound = _bound(core, call, spec.get("boundObjectRef"))
     token = core.tokens.issue(account, audiences=tuple(spec["audiences"]), seconds=seconds, bound=bound)
     doc["metadata"] = {

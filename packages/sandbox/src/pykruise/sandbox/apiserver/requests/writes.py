@@ -95,12 +95,12 @@ async def create_document(core: Core, call: Call, doc: Document, *, managed: byt
     kept = core.ownership.of_new(call, asked, doc, now) if managed is None else managed
     if strategy.spec_changed(doc, doc) is not None:
         meta["generation"] = 1
-    found = [
+    causes = [
         *metadata.validate_new(entry.resource, meta, custom=entry.is_custom),
         *strategy.validate_create(doc),
     ]
-    if found:
-        raise _invalid(call, doc, found)
+    if causes:
+        raise _invalid(call, doc, causes)
     if entry.is_custom:
         call.warnings.extend(metadata.finalizer_advice(meta))
     await _validated(core, call, "CREATE", doc, None)
@@ -130,13 +130,13 @@ def _shallow(doc: Document) -> Document:
     return asked
 
 
-def _invalid(call: Call, doc: Document, found: Sequence[Cause]) -> Refusal:
+def _invalid(call: Call, doc: Document, causes: Sequence[Cause]) -> Refusal:
     """A custom object is called what it says it is, even when that is what is wrong with it."""
     kind, group = call.entry.resource.kind, call.entry.resource.group
     if call.entry.is_custom:
         kind = str(doc.get("kind") or "")
         group = str(doc.get("apiVersion") or "").rpartition("/")[0]
-    return invalid(kind, group, doc["metadata"].get("name") or "", found)
+    return invalid(kind, group, doc["metadata"].get("name") or "", causes)
 
 
 def _own_namespace(call: Call, meta: dict[str, Any]) -> None:
@@ -218,7 +218,7 @@ def check_name(call: Call, meta: dict[str, Any]) -> None:
         )
 
 
-def _wrong_uid(call: Call, wanted: str, found: str) -> Refusal:
+def _wrong_uid(call: Call, wanted: str, text: str) -> Refusal:
     """The words are those of a real API server's storage layer."""
     where = f"{call.namespace}/{call.name}" if call.namespace else call.name
     group = call.entry.resource.group
@@ -228,7 +228,7 @@ def _wrong_uid(call: Call, wanted: str, found: str) -> Refusal:
         call.name,
         f"StorageError: invalid object, Code: 4, Key: /registry/{prefix}{call.entry.resource.plural}/{where}"
         f", ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, "
-        f"UID in object meta: {found}",
+        f"UID in object meta: {text}",
     )
 
 
@@ -343,9 +343,9 @@ async def update(
         new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
     meta = new["metadata"]
     meta["resourceVersion"] = str(stored.revision)
-    found = [*metadata.validate_changed(meta, old["metadata"]), *rules.validate(new, old)]
-    if found:
-        raise _invalid(call, new, found)
+    causes = [*metadata.validate_changed(meta, old["metadata"]), *rules.validate(new, old)]
+    if causes:
+        raise _invalid(call, new, causes)
     if entry.is_custom:
         call.warnings.extend(metadata.finalizer_advice(meta, old["metadata"]))
     await _validated(core, call, "UPDATE", new, old)

@@ -68,15 +68,15 @@ def _all_of(parts: Sequence[Check]) -> Check | None:
     if len(parts) == 2:
         first, second = parts
 
-        def both(value: Any, path: Path, found: Found) -> None:
-            first(value, path, found)
-            second(value, path, found)
+        def both(value: Any, path: Path, result: Found) -> None:
+            first(value, path, result)
+            second(value, path, result)
 
         return both
 
-    def each(value: Any, path: Path, found: Found) -> None:
+    def each(value: Any, path: Path, result: Found) -> None:
         for part in parts:
-            part(value, path, found)
+            part(value, path, result)
 
     return each
 
@@ -104,14 +104,14 @@ def _compile_type(node: Schema) -> Check | None:
         accepted |= {str, list}
         wanted, named = node["format"], _go_format
 
-    def check(value: Any, path: Path, found: Found) -> None:
+    def check(value: Any, path: Path, result: Found) -> None:
         kind = type(value)
         if kind in accepted or (whole_floats and kind is float and value.is_integer()):
             return
         name, is_now = show(path), named(value) if value is not None else "null"
         where = f"{name} in body" if name else " in body"
         detail = f'{where} must be of type {wanted}: "{is_now}"'
-        found.append((path, causes.type_invalid(name or causes.ROOT, is_now, detail)))
+        result.append((path, causes.type_invalid(name or causes.ROOT, is_now, detail)))
 
     return check
 
@@ -125,21 +125,21 @@ def _compile_string(node: Schema) -> Check | None:
     if longest is None and shortest is None and matches is None and has_format is None:
         return None
 
-    def check(value: Any, path: Path, found: Found) -> None:
+    def check(value: Any, path: Path, result: Found) -> None:
         if type(value) is not str:
             return
         name = show(path)
         if longest is not None and len(value) > longest:
-            found.append((path, causes.too_long(name, longest)))
+            result.append((path, causes.too_long(name, longest)))
         elif shortest is not None and len(value) < shortest:
             detail = f"{name} in body should be at least {shortest} chars long"
-            found.append((path, causes.invalid(name, value, detail)))
+            result.append((path, causes.invalid(name, value, detail)))
         elif matches and not matches(value):
             detail = f"{name} in body should match '{pattern}'"
-            found.append((path, causes.invalid(name, value, detail)))
+            result.append((path, causes.invalid(name, value, detail)))
         if has_format and not has_format(value):
             detail = f"{name} in body must be of type {name_of_format}: {quoted(value)}"
-            found.append((path, causes.type_invalid(name, value, detail)))
+            result.append((path, causes.type_invalid(name, value, detail)))
 
     return check
 
@@ -150,7 +150,7 @@ def _compile_number(node: Schema) -> Check | None:
     if lowest is None and highest is None and step is None:
         return None
 
-    def check(value: Any, path: Path, found: Found) -> None:
+    def check(value: Any, path: Path, result: Found) -> None:
         kind = type(value)
         if kind is not int and kind is not float:
             return
@@ -164,7 +164,7 @@ def _compile_number(node: Schema) -> Check | None:
         name = show(path) if complaints else ""
         for complaint in complaints:
             detail = f"{name} in body should be {complaint}"
-            found.append((path, causes.invalid(name, value, detail)))
+            result.append((path, causes.invalid(name, value, detail)))
 
     return check
 
@@ -183,22 +183,22 @@ def _compile_array(node: Schema) -> Check | None:
     if check_item is None and most is None and fewest is None and not unique:
         return None
 
-    def check(value: Any, path: Path, found: Found) -> None:
+    def check(value: Any, path: Path, result: Found) -> None:
         if type(value) is not list:
             return
         if check_item:
             for index, item in enumerate(value):
-                check_item(item, (path, index), found)
+                check_item(item, (path, index), result)
         size = len(value)
         if fewest is not None and size < fewest:
             name = show(path)
             detail = f"{name} in body should have at least {fewest} items"
-            found.append((path, causes.invalid(name, size, detail)))
+            result.append((path, causes.invalid(name, size, detail)))
         if most is not None and size > most:
-            found.append((path, causes.too_many(show(path), size, most)))
+            result.append((path, causes.too_many(show(path), size, most)))
         if unique and repeated([identity(item) for item in value]):
             name = show(path)
-            found.append((path, causes.invalid(name, "", f"{name} in body shouldn't contain duplicates")))
+            result.append((path, causes.invalid(name, "", f"{name} in body shouldn't contain duplicates")))
 
     return check
 
@@ -210,10 +210,10 @@ def _compile_enum(node: Schema) -> Check | None:
     identities = {identity(each) for each in allowed}
     words = [each if isinstance(each, str) else _json_text(each) for each in allowed]
 
-    def check(value: Any, path: Path, found: Found) -> None:
+    def check(value: Any, path: Path, result: Found) -> None:
         if identity(value) in identities or (value is None and node.get("nullable")):
             return
-        found.append((path, causes.not_supported(show(path), value, words)))
+        result.append((path, causes.not_supported(show(path), value, words)))
 
     return check
 
@@ -235,31 +235,31 @@ def _compile_object(node: Schema) -> Check | None:
     if not (any(checks.values()) or check_extra or closed or required) and most is None and fewest is None:
         return None
 
-    def check(value: Any, path: Path, found: Found) -> None:
+    def check(value: Any, path: Path, result: Found) -> None:
         if type(value) is not dict:
             return
         if fewest is not None and len(value) < fewest:
             name = show(path)
             detail = f"{name} in body should have at least {fewest} properties"
-            found.append((path, causes.invalid(name, len(value), detail)))
+            result.append((path, causes.invalid(name, len(value), detail)))
         if most is not None and len(value) > most:
-            found.append((path, causes.too_many(show(path), len(value), most)))
+            result.append((path, causes.too_many(show(path), len(value), most)))
         for key, item in value.items():
             if key in properties:
                 check_item = properties[key]
                 if check_item:
-                    check_item(item, (path, key), found)
+                    check_item(item, (path, key), result)
             elif check_extra:
-                check_extra(item, (path, MapKey(key)), found)
+                check_extra(item, (path, MapKey(key)), result)
             elif closed:
                 name = show(path)
-                found.append(
+                result.append(
                     (path, causes.invalid(name, key, f"{name}.{key} in body is a forbidden property"))
                 )
         for key in required:
             if key not in value:
                 here = (path, key)
-                found.append((here, causes.required(show(here))))
+                result.append((here, causes.required(show(here))))
 
     return check
 
@@ -273,38 +273,38 @@ def _compile_junctors(node: Schema) -> Check | None:
     if not (any_of or one_of or all_of or negated):
         return None
 
-    def complain(path: Path, found: Found, words: str) -> None:
-        found.append((path, causes.invalid(causes.ROOT, "", f'"{show(path)}" {words}')))
+    def complain(path: Path, value: Found, words: str) -> None:
+        value.append((path, causes.invalid(causes.ROOT, "", f'"{show(path)}" {words}')))
 
-    def check(value: Any, path: Path, found: Found) -> None:
+    def check(value: Any, path: Path, outcome: Found) -> None:
         if value is None:
             return
         if any_of:
             passed, nearest = _count_passes(any_of, value, path, stop_at_first=True)
             if not passed:
-                complain(path, found, "must validate at least one schema (anyOf)")
-                found.extend(nearest)
+                complain(path, outcome, "must validate at least one schema (anyOf)")
+                outcome.extend(nearest)
         if one_of:
             passed, nearest = _count_passes(one_of, value, path, stop_at_first=False)
             if passed != 1:
                 problem = f"Found {passed} valid alternatives" if passed else "Found none valid"
-                complain(path, found, f"must validate one and only one schema (oneOf). {problem}")
-                found.extend(nearest)
+                complain(path, outcome, f"must validate one and only one schema (oneOf). {problem}")
+                outcome.extend(nearest)
         if all_of:
             results: list[Found] = []
             for sub in all_of:
                 result: Found = []
                 sub(value, path, result)
                 results.append(result)
-                found.extend(result)
+                outcome.extend(result)
             if any(results):
                 none = ". None validated" if all(results) else ""
-                complain(path, found, f"must validate all the schemas (allOf){none}")
+                complain(path, outcome, f"must validate all the schemas (allOf){none}")
         if negated:
             result = []
             negated(value, path, result)
             if not result:
-                complain(path, found, "must not validate the schema (not)")
+                complain(path, outcome, "must not validate the schema (not)")
 
     return check
 

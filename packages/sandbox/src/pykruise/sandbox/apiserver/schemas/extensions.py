@@ -31,29 +31,29 @@ def _list_rule(node: Schema) -> Check | None:
     if kind != "map":
         return None
 
-    def check_map(value: Any, path: Path, found: Found) -> None:
+    def check_map(value: Any, path: Path, result: Found) -> None:
         if type(value) is not list:
             return
         for index, item in enumerate(value):
             if item is not None and not isinstance(item, dict):
                 here = (path, index)
                 detail = "must be an object for an array of list-type map"
-                found.append((here, causes.invalid(show(here, brackets=True), item, detail)))
+                result.append((here, causes.invalid(show(here, brackets=True), item, detail)))
                 return
         named = [{key: item[key] for key in keys if key in item} if item else {} for item in value]
         for index in repeated([identity(each) for each in named]):
             here = (path, index)
-            found.append((here, causes.duplicate(show(here, brackets=True), named[index])))
+            result.append((here, causes.duplicate(show(here, brackets=True), named[index])))
 
     return check_map
 
 
-def _check_set(value: Any, path: Path, found: Found) -> None:
+def _check_set(value: Any, path: Path, result: Found) -> None:
     if type(value) is not list:
         return
     for index in repeated([identity(item) for item in value]):
         here = (path, index)
-        found.append((here, causes.duplicate(show(here, brackets=True), value[index])))
+        result.append((here, causes.duplicate(show(here, brackets=True), value[index])))
 
 
 def compile_embedded_check(node: Schema) -> Check | None:
@@ -65,18 +65,18 @@ def compile_embedded_check(node: Schema) -> Check | None:
     return _compile_walk(node, rule)
 
 
-def _check_embedded(value: Any, path: Path, found: Found) -> None:
+def _check_embedded(value: Any, path: Path, result: Found) -> None:
     if type(value) is not dict:
         return
     for key in ("apiVersion", "kind"):
         here = (path, key)
         name = show(here, brackets=True)
         if key not in value:
-            found.append((here, causes.required(name, "must not be empty")))
+            result.append((here, causes.required(name, "must not be empty")))
         elif not isinstance(value[key], str):
-            found.append((here, causes.invalid(name, value[key], "must be a string")))
+            result.append((here, causes.invalid(name, value[key], "must be a string")))
         elif not value[key]:
-            found.append((here, causes.invalid(name, "", "must not be empty")))
+            result.append((here, causes.invalid(name, "", "must not be empty")))
 
 
 def _compile_walk(node: Schema, rule: Callable[[Schema], Check | None]) -> Check | None:
@@ -92,19 +92,19 @@ def _compile_walk(node: Schema, rule: Callable[[Schema], Check | None]) -> Check
     if not (own or check_item or check_extra or checks):
         return None
 
-    def walk(value: Any, path: Path, found: Found) -> None:
+    def walk(value: Any, path: Path, result: Found) -> None:
         if own:
-            own(value, path, found)
+            own(value, path, result)
         if check_item and type(value) is list:
             for index, item in enumerate(value):
-                check_item(item, (path, index), found)
+                check_item(item, (path, index), result)
         elif type(value) is dict:
             for key, check in checks.items():
                 if key in value:
-                    check(value[key], (path, key), found)
+                    check(value[key], (path, key), result)
             if check_extra:
                 for key, item in value.items():
                     if key not in known:
-                        check_extra(item, (path, MapKey(key)), found)
+                        check_extra(item, (path, MapKey(key)), result)
 
     return walk

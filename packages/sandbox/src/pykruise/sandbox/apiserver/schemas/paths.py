@@ -27,7 +27,7 @@ class MapKey(str):
     __slots__ = ()
 
 
-def accept(value: Any, path: Path, found: Found) -> None:
+def accept(value: Any, path: Path, result: Found) -> None:
     """The check that nothing fails."""
 
 

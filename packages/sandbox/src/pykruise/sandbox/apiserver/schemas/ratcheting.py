@@ -39,11 +39,11 @@ def _equal(new: Any, old: Any, node: Schema | None) -> bool:
             return False
         items = (node or {}).get("items")
         if (node or {}).get("x-kubernetes-list-type") != "map":
-            return all(_equal(one, other, items) for one, other in zip(new, old, strict=True))
+            return all(_equal(value, other, items) for value, other in zip(new, old, strict=True))
         others = [_counterpart(new, index, old, node) for index in range(len(new))]
         return all(
-            other is not _NOTHING and _equal(one, other, items)
-            for one, other in zip(new, others, strict=True)
+            other is not _NOTHING and _equal(value, other, items)
+            for value, other in zip(new, others, strict=True)
         )
     return bool(identity(new) == identity(old))
 

@@ -207,11 +207,11 @@ def _children(node: Schema, path: str) -> Iterable[tuple[Schema, str]]:
 def bad_defaults(node: Schema, path: str) -> Iterator[Cause]:
     """Defaults that their own schema would refuse."""
     if node.get("default") is not None:
-        found: Found = []
+        defaults: Found = []
         check = compile_check(node)
         if check:
-            check(node["default"], None, found)
-        for _, cause in found:
+            check(node["default"], None, defaults)
+        for _, cause in defaults:
             place = f"{path}.default" if cause.field in ("", causes.ROOT) else f"{path}.default.{cause.field}"
             yield Cause(reason=cause.reason, message=cause.message, field=place)
     for sub, place in _children(node, path):

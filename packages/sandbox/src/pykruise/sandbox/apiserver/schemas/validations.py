@@ -58,9 +58,9 @@ class Rules:
     def __init__(self, node: Schema) -> None:
         self._node = node
 
-    def check(self, obj: Any, old: Any, found: Found) -> None:
+    def check(self, obj: Any, old: Any, value: Found) -> None:
         """Add what the rules find; `old` is None for a new object."""
-        _walk(self._node, obj, _ABSENT if old is None else old, None, found)
+        _walk(self._node, obj, _ABSENT if old is None else old, None, value)
 
 
 def compile_rules(node: Schema) -> Rules | None:
@@ -107,7 +107,7 @@ def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
 # --- checking ----------------------------------------
 
 
-def _walk(node: Schema, value: Any, old: Any, path: Path, found: Found) -> None:
+def _walk(node: Schema, value: Any, old: Any, path: Path, result: Found) -> None:
     if value is None:
         return
     rules = _rules_of(node)
@@ -115,19 +115,19 @@ def _walk(node: Schema, value: Any, old: Any, path: Path, found: Found) -> None:
         current = _as_cel(value, node, root=path is None)
         before = _ABSENT if old is _ABSENT or old is None else _as_cel(old, node, root=path is None)
         for rule in rules:
-            _check(_compiled(rule), current, before, node, path, found)
+            _check(_compiled(rule), current, before, node, path, result)
     if isinstance(value, dict):
         properties = node.get("properties") or {}
         extra = node.get("additionalProperties")
         for name, each in value.items():
             was = old.get(name, _ABSENT) if isinstance(old, dict) else _ABSENT
             if name in properties:
-                _walk(properties[name], each, was, (path, name), found)
+                _walk(properties[name], each, was, (path, name), result)
             elif isinstance(extra, Mapping):
-                _walk(extra, each, was, (path, MapKey(name)), found)
+                _walk(extra, each, was, (path, MapKey(name)), result)
     elif isinstance(value, list) and isinstance(node.get("items"), Mapping):
         for index, each in enumerate(value):
-            _walk(node["items"], each, _counterpart(each, old, node), (path, index), found)
+            _walk(node["items"], each, _counterpart(each, old, node), (path, index), result)
 
 
 def _counterpart(item: Any, old: Any, node: Schema) -> Any:
@@ -155,7 +155,7 @@ def _compiled(rule: Mapping[str, Any]) -> _Rule:
     )
 
 
-def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, found: Found) -> None:
+def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, result: Found) -> None:
     variables = {"self": value}
     if rule.compares:
         if rule.optional_old:
@@ -169,11 +169,11 @@ def _check(rule: _Rule, value: Any, old: Any, node: Schema, path: Path, found: F
     try:
         holds = rule.expression.holds(variables)
     except EvaluationError as err:
-        found.append((path, causes.invalid(where, kind, f"{err} evaluating rule: {rule.shown_text}")))
+        result.append((path, causes.invalid(where, kind, f"{err} evaluating rule: {rule.shown_text}")))
         return
     if not holds:
         where = f"{'' if where == causes.ROOT else where}{rule.field_path}".lstrip(".") or causes.ROOT
-        found.append((path, _cause(rule, where, kind, _message(rule, variables))))
+        result.append((path, _cause(rule, where, kind, _message(rule, variables))))
 
 
 def _message(rule: _Rule, variables: Mapping[str, Any]) -> str:

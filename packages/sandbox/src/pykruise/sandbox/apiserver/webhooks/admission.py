@@ -76,10 +76,10 @@ class WebhookAdmission:
 
     def _read(self, shelf: str, *, mutating: bool) -> None:
         """Configurations count in the order of their names."""
-        found: list[Webhook] = []
+        webhooks: list[Webhook] = []
         for stored in self._bound.storage.scan(shelf).items:
-            found += webhooks_in(decode(stored.raw), mutating=mutating)
-        self._webhooks[mutating] = tuple(found)
+            webhooks += webhooks_in(decode(stored.raw), mutating=mutating)
+        self._webhooks[mutating] = tuple(webhooks)
         self._concerns.forget()
 
     @property
@@ -254,14 +254,14 @@ class WebhookAdmission:
 
 def _denied(webhook: Webhook, answer: Response) -> Refusal:
     """The refusal in the webhook's own Status, named after it."""
-    found: Status = status_of(answer.status or {})
+    status: Status = status_of(answer.status or {})
     by = f'admission webhook "{webhook.name}" denied the request'
-    text = found.message or found.reason
+    text = status.message or status.reason
     return Refusal(
         msgspec.structs.replace(
-            found,
-            status=found.status if found.status not in ("", "Success") else "Failure",
+            status,
+            status=status.status if status.status not in ("", "Success") else "Failure",
             message=f"{by}: {text}" if text else f"{by} without explanation",
-            code=max(found.code, 400),
+            code=max(status.code, 400),
         )
     )

@@ -35,11 +35,11 @@ class WebhookConversions:
 
     def converter(self, crd: Mapping[str, Any], version: str) -> Converter | None:
         """How objects of the CRD become this version and back; None: they are alike."""
-        found = self._first.converter(crd, version) if self._first is not None else None
+        converter = self._first.converter(crd, version) if self._first is not None else None
         spec = crd["spec"]
         conversion = spec.get("conversion") or {}
-        if found is not None or conversion.get("strategy") != "Webhook":
-            return found
+        if converter is not None or conversion.get("strategy") != "Webhook":
+            return converter
         storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
         if storage == version and len((crd.get("status") or {}).get("storedVersions") or ()) <= 1:
             return None  # nothing is stored in any other
@@ -80,7 +80,7 @@ class WebhookConverter:
         if not unlike:
             return [{**doc, "apiVersion": desired} for doc in docs]
         try:
-            found = iter(await self._asked(unlike, desired))
+            result = iter(await self._asked(unlike, desired))
         except CallingError as err:
             raise self._failed(unlike[0], f"failed: {err}") from err
         except _BadAnswerError as err:
@@ -90,7 +90,7 @@ class WebhookConverter:
             if doc.get("apiVersion") == desired
             else {**doc, "apiVersion": desired}
             if _is_empty(doc)
-            else next(found)
+            else next(result)
             for doc in docs
         ]
 
@@ -103,12 +103,12 @@ class WebhookConverter:
             raise CallingError(f'Post "{self._target.url}?timeout={_TIMEOUT_S:g}s": {err}') from err
         if status != 200:
             raise CallingError(status_error(status, answer))
-        found = read_conversion(answer, uid=uid)
-        if len(found) != len(docs):
-            raise _BadAnswerError(f"returned {len(found)} objects, expected {len(docs)}")
+        result = read_conversion(answer, uid=uid)
+        if len(result) != len(docs):
+            raise _BadAnswerError(f"returned {len(result)} objects, expected {len(docs)}")
         return [
             _checked(old, new, place, desired)
-            for place, (old, new) in enumerate(zip(docs, found, strict=True))
+            for place, (old, new) in enumerate(zip(docs, result, strict=True))
         ]
 
     def _failed(self, doc: Document, why: str) -> Refusal:

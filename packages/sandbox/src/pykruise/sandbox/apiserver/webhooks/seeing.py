@@ -94,10 +94,10 @@ class Seeing:
 
     async def shown(self, doc: Any, request: AdmissionRequest, seen: Seen) -> Any:
         """An object of the request in the version in which it is seen; what is scaled is a Scale."""
-        found = await self.converted(doc, request.resource, seen.resource)
-        if request.subresource == "scale" and found is not None:
-            return scale_of(seen.entry, found)
-        return found
+        shown = await self.converted(doc, request.resource, seen.resource)
+        if request.subresource == "scale" and shown is not None:
+            return scale_of(seen.entry, shown)
+        return shown
 
     def versions(self, resource: Resource) -> Sequence[Resource]:
         """All resources that are the same objects."""

@@ -86,9 +86,9 @@ def read_admission(body: bytes, *, uid: str, version: str, mutating: bool) -> Re
             f"{wanted}, Kind=AdmissionReview, got {_gvk(doc)}"
         )
     if (response.get("uid") or "") != uid:
-        found = quoted(str(response.get("uid") or ""))
+        text = quoted(str(response.get("uid") or ""))
         raise CallingError(
-            f"received invalid webhook response: expected response.uid={quoted(uid)}, got {found}"
+            f"received invalid webhook response: expected response.uid={quoted(uid)}, got {text}"
         )
     warnings = response.get("warnings")
     status = response.get("status")
@@ -131,9 +131,9 @@ def _read(body: bytes, *, prefix: str = "") -> Mapping[str, Any]:
         doc = ""
     if isinstance(doc, dict):
         return doc
-    found = "array" if isinstance(doc, list) else "string"
+    text = "array" if isinstance(doc, list) else "string"
     raise CallingError(
-        f"{prefix}couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go value "
+        f"{prefix}couldn't get version/kind; json parse error: json: cannot unmarshal {text} into Go value "
         'of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string '
         '"json:\\"kind,omitempty\\"" }'
     )
